@@ -1,0 +1,43 @@
+# Every target creates .venv from the lock file when it is missing or out of date.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test test-full lint format bench clean
+
+help:            ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
+
+$(STAMP): requirements.lock pyproject.toml
+	@echo "creating .venv (once; a few minutes on a slow connection) …"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock 2>&1 | { grep -v 'is ignored: it is neither' || true; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -c "import torch, undertow" && touch $@
+
+install: $(STAMP) ## create .venv with the exact pins of requirements.lock
+
+run: $(STAMP)    ## a first look: measure a small network while it trains
+	@$(BIN)/undertow tour
+
+lint: $(STAMP)   ## ruff and mypy
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+format: $(STAMP) ## apply ruff's fixes and formatting
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
+
+test: lint       ## lint, types and every test but the longest
+	$(BIN)/python -m pytest -q -n 2 -m "not full"
+
+test-full: lint  ## every test, also the long ones
+	$(BIN)/python -m pytest -q -n 2
+
+bench: $(STAMP)  ## every benchmark at its CPU size
+	@for b in benchmarks/[a-z]*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+clean:           ## remove caches and the environment
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

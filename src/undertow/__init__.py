@@ -1,0 +1,51 @@
+"""undertow: the pull you do not see.
+
+Measures how gradient descent, on its own, makes networks fragile or robust: layers that align,
+margins that grow, ranks that collapse, features that average.
+
+This module is the whole public API. Names are imported on first use, so that ``import undertow``
+and the command line answer at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the same table as below, for type checkers and editors
+    from undertow.jacobian.norms import JacobianNorms, jacobian_norms
+    from undertow.jacobian.operator import JacobianOperator, jacobian_operator
+    from undertow.jacobian.seams import chain, seams, split
+    from undertow.measures.collaboration import collaboration
+    from undertow.measures.energy import energy
+    from undertow.measures.rank import stable_rank
+
+_WHERE = {
+    # Jacobians: per-sample norms with error bounds, operators, places to cut a network
+    "jacobian_norms": "undertow.jacobian.norms",
+    "JacobianNorms": "undertow.jacobian.norms",
+    "jacobian_operator": "undertow.jacobian.operator",
+    "JacobianOperator": "undertow.jacobian.operator",
+    "seams": "undertow.jacobian.seams",
+    "split": "undertow.jacobian.seams",
+    "chain": "undertow.jacobian.seams",
+    # Measures of a network and data at one moment
+    "energy": "undertow.measures.energy",
+    "collaboration": "undertow.measures.collaboration",
+    "stable_rank": "undertow.measures.rank",
+}
+
+__version__ = "0.1.0"
+__all__ = [*_WHERE, "__version__"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'undertow' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

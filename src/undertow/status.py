@@ -1,0 +1,40 @@
+"""How an iterative estimate ended."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["Status"]
+
+
+class Status(StrEnum):
+    """How an estimate ended; ``str(status.sentence)`` says what to try.
+
+    >>> Status.CONVERGED.ok, Status.MAX_STEPS.ok
+    (True, False)
+    """
+
+    EXACT = "exact"
+    CONVERGED = "converged"
+    MAX_STEPS = "max-steps"
+    HEURISTIC = "heuristic"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the value is as accurate as was asked for."""
+        return self in (Status.EXACT, Status.CONVERGED)
+
+    @property
+    def sentence(self) -> str:
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Status.EXACT: "Computed directly; the error is rounding alone.",
+    Status.CONVERGED: "Every sample's error bound is within the tolerance asked for.",
+    Status.MAX_STEPS: (
+        "Some samples ran out of steps before their bound met rtol: raise max_steps, loosen rtol, "
+        "or use dtype=torch.float64; their reported error is still valid."
+    ),
+    Status.HEURISTIC: "The method has no error bound; use method='krylov' for one.",
+}

@@ -1,0 +1,24 @@
+"""Settings shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)  # pytest-xdist gives each core its own worker
+settings.register_profile("undertow", deadline=None, derandomize=True)
+settings.load_profile("undertow")
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """A folder with real data files; tests that need it are skipped without it."""
+    candidates = [os.environ.get("UNDERTOW_DATA"), Path(__file__).parents[2] / "shared" / "data"]
+    for candidate in candidates:
+        if candidate and Path(candidate).is_dir():
+            return Path(candidate)
+    pytest.skip("no data folder: set UNDERTOW_DATA to a folder that holds the real data files")
