@@ -13,12 +13,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same table as below, for type checkers and editors
-    from undertow.jacobian.norms import JacobianNorms, jacobian_norms
-    from undertow.jacobian.operator import JacobianOperator, jacobian_operator
-    from undertow.jacobian.seams import chain, seams, split
-    from undertow.measures.collaboration import collaboration
-    from undertow.measures.energy import energy
-    from undertow.measures.rank import stable_rank
+    from undertow.jacobian.norms import JacobianNorms as JacobianNorms
+    from undertow.jacobian.norms import jacobian_norms as jacobian_norms
+    from undertow.jacobian.operator import JacobianOperator as JacobianOperator
+    from undertow.jacobian.operator import jacobian_operator as jacobian_operator
+    from undertow.jacobian.seams import chain as chain
+    from undertow.jacobian.seams import seams as seams
+    from undertow.jacobian.seams import split as split
+    from undertow.measures.collaboration import collaboration as collaboration
+    from undertow.measures.energy import energy as energy
+    from undertow.measures.rank import stable_rank as stable_rank
 
 _WHERE = {
     # Jacobians: per-sample norms with error bounds, operators, places to cut a network
@@ -36,7 +40,7 @@ _WHERE = {
 }
 
 __version__ = "0.1.0"
-__all__ = [*_WHERE, "__version__"]  # noqa: PLE0604
+__all__ = [*_WHERE, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,1 @@
+"""Per-sample Jacobians of any network: operators, norms with error bounds, seams."""

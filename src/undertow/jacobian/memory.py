@@ -1,0 +1,80 @@
+"""How many samples fit: chunks from a memory budget, halved when a device runs out all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from undertow.errors import InputError
+from undertow.jacobian.checks import Network
+
+__all__ = ["chunk_size", "default_budget", "graph_bytes", "in_chunks"]
+
+T = TypeVar("T")
+
+
+def default_budget(device: torch.device) -> int:
+    """A quarter of the memory that is free on ``device``, in bytes."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return (free + cached) // 4
+    try:
+        with open("/proc/meminfo") as lines:
+            available = next(line for line in lines if line.startswith("MemAvailable"))
+        return int(available.split()[1]) * 1024 // 4
+    except (OSError, StopIteration):
+        return 2**30  # not Linux: a gibibyte is safe nearly everywhere
+
+
+def graph_bytes(f: Network, x: Tensor) -> int:
+    """Bytes per sample that autograd keeps for the backward pass of ``f``, measured on a few samples."""
+    few = x[:2]
+    seen: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        if tensor.dim() > 0 and tensor.shape[0] == few.shape[0]:
+            seen[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = f(few.detach().clone().requires_grad_().clone())
+    return (sum(seen.values()) + output.element_size() * output.numel()) // few.shape[0] + 1
+
+
+def chunk_size(count: int, per_sample: int, budget: int) -> int:
+    """Samples per chunk within ``budget`` bytes; a power of two unless all fit, so that it rarely changes.
+
+    >>> chunk_size(10_000, 1000, 10**9), chunk_size(10_000, 10**6, 10**9)
+    (10000, 512)
+    """
+    fitting = max(1, budget // max(1, per_sample))
+    return count if fitting >= count else int(2 ** (fitting.bit_length() - 1))
+
+
+def in_chunks(count: int, chunk: int, work: Callable[[slice], T]) -> Iterator[T]:
+    """``work`` on slices of at most ``chunk`` samples; out of memory halves the chunk and goes on."""
+    begin = 0
+    while begin < count:
+        try:
+            yield work(slice(begin, min(begin + chunk, count)))
+            begin += chunk
+        except (torch.OutOfMemoryError, RuntimeError) as error:
+            if not _is_out_of_memory(error):
+                raise
+            if chunk == 1:
+                raise InputError(
+                    "out of memory on a single sample: use a smaller network or input, another device, "
+                    "or a larger rtol (fewer Krylov vectors)."
+                ) from error
+            chunk = (chunk + 1) // 2
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

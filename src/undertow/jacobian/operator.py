@@ -1,0 +1,196 @@
+"""Per-sample Jacobians of any network as operators: batched products, one forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from undertow.errors import ModelError
+from undertow.jacobian.checks import Network, check_network, prepare
+from undertow.jacobian.layered import LayeredOperator, layers_of, scaled_gram
+from undertow.jacobian.trace import leave_no_trace
+
+__all__ = ["AutogradOperator", "JacobianOperator", "build_operator", "jacobian_operator"]
+
+
+@runtime_checkable
+class JacobianOperator(Protocol):
+    """The N Jacobians J(x_i), each of shape (out_size, in_size), as two batched products.
+
+    Vectors are flat: ``jvp`` takes (N, in_size) to (N, out_size), ``vjp`` back.
+    ``constant`` says that all N Jacobians are the same matrix.
+    """
+
+    batch: int
+    in_size: int
+    out_size: int
+    dtype: torch.dtype
+    device: torch.device
+    constant: bool
+
+    def jvp(self, tangent: Tensor) -> Tensor: ...
+
+    def vjp(self, cotangent: Tensor) -> Tensor: ...
+
+    def take(self, index: Tensor) -> JacobianOperator:
+        """The operator of some of the samples only."""
+        ...
+
+    def rows(self) -> Tensor:
+        """All Jacobians, dense, of shape (N, out_size, in_size)."""
+        ...
+
+    def columns(self) -> Tensor:
+        """All Jacobians transposed, dense, of shape (N, in_size, out_size)."""
+        ...
+
+    def gram(self) -> tuple[Tensor, Tensor]:
+        """Gram matrices of the Jacobians' smaller side, divided by scale², and the scales (N,)."""
+        ...
+
+
+class AutogradOperator:
+    """Jacobian products of any differentiable function through autograd, without vmap.
+
+    In eval mode the samples of a batch are independent, so one vector-Jacobian product of the batch
+    is every sample's product. The graph of that product g(v) = Jᵀv is itself recorded once; g is
+    linear in v, and its own transpose is the Jacobian-vector product: J u = (∂⟨g(v), u⟩/∂v). So one
+    forward and one backward pass serve any number of products of both kinds. Where some layer has no
+    second derivative, which one adjoint test shows, J u falls back to forward-mode AD and repeats the
+    forward pass every time.
+    """
+
+    constant = False
+
+    def __init__(self, f: Network, x: Tensor) -> None:
+        self._f = f
+        self._x = x.detach()
+        self._leaf = self._x.clone().requires_grad_()
+        # A copy goes in, because the network may work in place on its input.
+        self._output = f(self._leaf.clone())
+        self.batch = x.shape[0]
+        self.in_size = x[0].numel()
+        self.out_size = self._output[0].numel()
+        self.dtype = self._output.dtype
+        self.device = x.device
+        self._pullback: tuple[Tensor, Tensor] | None = None
+        self._forward_mode: bool | None = None  # decided at the first product
+
+    def vjp(self, cotangent: Tensor) -> Tensor:
+        if not self._output.requires_grad:
+            return torch.zeros(self.batch, self.in_size, dtype=self.dtype, device=self.device)
+        gradient = _gradient(self._output, self._leaf, cotangent.view_as(self._output))
+        if gradient is None:
+            return torch.zeros(self.batch, self.in_size, dtype=self.dtype, device=self.device)
+        return gradient.reshape(self.batch, -1)
+
+    def jvp(self, tangent: Tensor) -> Tensor:
+        if not self._output.requires_grad:
+            return torch.zeros(self.batch, self.out_size, dtype=self.dtype, device=self.device)
+        if self._forward_mode is None:
+            self._forward_mode = not self._transposition_works(tangent)
+        return (
+            self._jvp_by_forward_mode(tangent) if self._forward_mode else self._jvp_by_transposition(tangent)
+        )
+
+    def _transposition_works(self, tangent: Tensor) -> bool:
+        """Whether J u through the graph is the adjoint of Jᵀ v: ⟨J u, v⟩ = ⟨u, Jᵀ v⟩ for one random v.
+
+        A layer without a second derivative may raise, or silently drop out of the graph.
+        """
+        generator = torch.Generator(device=self.device).manual_seed(0)
+        size = (self.batch, self.out_size)
+        v = torch.randn(size, generator=generator, dtype=self.dtype, device=self.device)
+        try:
+            image = self._jvp_by_transposition(tangent)
+        except RuntimeError as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
+            return False
+        pulled = self.vjp(v)
+        gap = ((image * v).sum(1) - (tangent * pulled).sum(1)).abs()
+        scale = image.norm(dim=1) * v.norm(dim=1) + tangent.norm(dim=1) * pulled.norm(dim=1)
+        return bool((gap <= 1e-3 * scale).all())
+
+    def _jvp_by_transposition(self, tangent: Tensor) -> Tensor:
+        if self._pullback is None:
+            cotangent = torch.zeros_like(self._output, requires_grad=True)
+            product = _gradient(self._output, self._leaf, cotangent, create_graph=True)
+            self._pullback = (cotangent, torch.zeros_like(self._leaf) if product is None else product)
+        cotangent, pulled = self._pullback
+        image = _gradient(pulled, cotangent, tangent.view_as(pulled)) if pulled.requires_grad else None
+        if image is None:
+            return torch.zeros(self.batch, self.out_size, dtype=self.dtype, device=self.device)
+        return image.reshape(self.batch, -1)
+
+    def _jvp_by_forward_mode(self, tangent: Tensor) -> Tensor:
+        try:
+            with torch.no_grad(), forward_ad.dual_level():
+                dual = forward_ad.make_dual(self._x.clone(), tangent.view_as(self._x))  # type: ignore[no-untyped-call]
+                image: Tensor | None = forward_ad.unpack_dual(self._f(dual)).tangent  # type: ignore[no-untyped-call]
+        except (RuntimeError, NotImplementedError) as error:
+            raise ModelError(
+                "some layer has neither a second derivative nor a forward-mode one, so J·u cannot be formed: "
+                f"use method='exact' (needs only gradients), or replace the layer. PyTorch says: {error}"
+            ) from error
+        if image is None:
+            return torch.zeros(self.batch, self.out_size, dtype=self.dtype, device=self.device)
+        return image.reshape(self.batch, -1)
+
+    def take(self, index: Tensor) -> AutogradOperator:
+        return AutogradOperator(self._f, self._x[index])
+
+    def rows(self) -> Tensor:
+        return _dense(self.vjp, self.out_size, self)
+
+    def columns(self) -> Tensor:
+        return _dense(self.jvp, self.in_size, self)
+
+    def gram(self) -> tuple[Tensor, Tensor]:
+        return scaled_gram(self.rows() if self.out_size <= self.in_size else self.columns())
+
+
+def _gradient(
+    output: Tensor, leaf: Tensor, cotangent: Tensor, *, create_graph: bool = False
+) -> Tensor | None:
+    """The vector-Jacobian product of ``output``, keeping its graph; None where it does not depend on ``leaf``."""
+    found: tuple[Tensor | None, ...] = torch.autograd.grad(
+        output, leaf, cotangent, retain_graph=True, create_graph=create_graph, allow_unused=True
+    )
+    return found[0]
+
+
+def _dense(product: Callable[[Tensor], Tensor], size: int, operator: AutogradOperator) -> Tensor:
+    """One product per basis vector, stacked: (N, size, other side)."""
+    stacked = []
+    for index in range(size):
+        basis = torch.zeros(operator.batch, size, dtype=operator.dtype, device=operator.device)
+        basis[:, index] = 1
+        stacked.append(product(basis))
+    return torch.stack(stacked, dim=1)
+
+
+def build_operator(f: Network, x: Tensor) -> JacobianOperator:
+    """The cheapest operator for a network that has been checked already."""
+    layers = layers_of(f)
+    if layers is not None and (layers.flattens or x.dim() == 2):
+        return LayeredOperator.at(layers, x)
+    return AutogradOperator(f, x)
+
+
+def jacobian_operator(f: Network, x: Tensor, *, dtype: torch.dtype | None = None) -> JacobianOperator:
+    """The per-sample Jacobians of ``f`` at ``x``, shape (N, …), as an operator.
+
+    >>> net = torch.nn.Linear(3, 2, bias=False)
+    >>> op = jacobian_operator(net, torch.ones(5, 3))
+    >>> torch.equal(op.vjp(torch.ones(5, 2))[0], net.weight.sum(0))
+    True
+    """
+    f, x = prepare(f, x, dtype)
+    with leave_no_trace(f, device=x.device):
+        check_network(f, x)
+        return build_operator(f, x)

@@ -1,0 +1,185 @@
+"""What a Lanczos run knows about the largest eigenvalue: a certain lower bound, a probable upper one.
+
+After k steps from a unit vector v, Lanczos holds a tridiagonal matrix T_k with diagonal a_1 … a_k and
+off-diagonal b_1 … b_{k−1}, and the length b_k of the next vector. The polynomials p_0 = 1, p_1, …, p_k
+with v_{j+1} = p_j(A) v satisfy, when A has eigenpairs (λ_i, q_i) and γ_i = ⟨v, q_i⟩,
+
+    1 = ‖p_k(A) v‖² = Σ_i γ_i² p_k(λ_i)²  ≥  γ_1² p_k(λ_1)².
+
+p_k(λ) = det(λI − T_k) / (b_1 ⋯ b_k) grows beyond its largest root θ, the Ritz value, and θ ≤ λ_1 always.
+So λ_1 can exceed the point where p_k = 1/δ only if |γ_1| < δ: the start was that close to orthogonal to
+the top direction. For a start drawn uniformly from the sphere in n dimensions that has probability at
+most δ·√(2n/π). This is the bound of Van Dorsselaer, Hochstenbach & Van der Vorst (2000), which sharpens
+the random-start estimates of Kuczyński & Woźniakowski (1992) by using the spectrum actually seen.
+
+Everything is computed from the pivots q_j of λI − T = LDLᵀ and their derivatives in λ, k vector operations
+a pass, for a batch (N, k) in float64 on the CPU: the recurrence is sequential and tiny, and a GPU would spend
+its time launching it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+__all__ = ["LanczosMatrix", "a_priori_steps", "miss_threshold"]
+
+_TINY = 1e-300
+
+
+def miss_threshold(dimension: int, risk: float) -> float:
+    """δ with P(|γ_1| < δ) ≤ risk for a uniformly random unit vector in ``dimension`` dimensions.
+
+    The density of γ_1 is at most Γ(n/2) / (√π Γ((n−1)/2)) ≤ √(n/2π).
+
+    >>> round(miss_threshold(784, 0.01), 6)
+    0.000448
+    """
+    return risk * math.sqrt(math.pi / (2 * dimension))
+
+
+def a_priori_steps(dimension: int, rtol: float, risk: float) -> int:
+    """Steps after which a random start gives ‖J‖ to ``rtol`` whatever the spectrum, with probability 1 − risk.
+
+    Kuczyński & Woźniakowski (1992), Theorem 4.2: P[(λ_1 − θ)/λ_1 > ε] ≤ 1.648 √n e^{−√ε (2k−1)}, ε = 2·rtol.
+
+    >>> a_priori_steps(784, 1e-3, 0.01)
+    95
+    """
+    steps = (math.log(1.648 * math.sqrt(dimension) / risk) / math.sqrt(2 * rtol) + 1) / 2
+    return min(dimension, math.ceil(steps))
+
+
+class LanczosMatrix:
+    """A batch of T_k with diagonal (N, k) and off-diagonal (N, k), whose last column is the length b_k beyond T_k.
+
+    A zero in the off-diagonal means that the Krylov space has closed there; what follows in that row is padding.
+    """
+
+    def __init__(self, diagonal: Tensor, off: Tensor) -> None:
+        # Columns first: the recurrences below walk over k with vectors of length N.
+        self._scale = (diagonal + off).amax(1).clamp_min(_TINY)
+        self._diagonal = (diagonal / self._scale[:, None]).T.contiguous()
+        self._off = (off / self._scale[:, None]).T.contiguous()
+        self._off_squared = self._off.square()
+
+    def ritz(self, *, rtol: float = 1e-12) -> Tensor:
+        """The largest eigenvalue θ, (N,), by Laguerre's iteration from above, which is monotone for real roots.
+
+        >>> a, b = torch.tensor([[2.0, 2.0]], dtype=torch.float64), torch.tensor([[1.0, 0.5]], dtype=torch.float64)
+        >>> round(LanczosMatrix(a, b).ritz().item(), 9)
+        3.0
+        """
+        inner = self._off.clone()
+        inner[-1] = 0
+        disks = self._diagonal + inner
+        disks[1:] += inner[:-1]
+        point = disks.amax(0) * (1 + 1e-14) + 1e-14
+        running = torch.ones_like(point, dtype=torch.bool)
+        for _ in range(60):
+            first, second, smallest = self._derivatives(point)
+            degree = float(len(self._diagonal))
+            root = ((degree - 1) * (degree * second - first * first)).clamp_min(0).sqrt()
+            # A hair short of the full step, so that rounding does not carry it past the root.
+            step = (1 - 1e-10) * degree / (first + root)
+            running &= (smallest > 0) & torch.isfinite(step)
+            point = torch.where(running, point - step, point)
+            running &= step > rtol * point.abs()
+            if not bool(running.any()):
+                break
+        return point * self._scale
+
+    def _derivatives(self, point: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """p'/p and (p'/p)² − p''/p of p = det(λI − T) at a point, and the smallest pivot there."""
+        pivot = point - self._diagonal[0]
+        slope, bend = torch.ones_like(point), torch.zeros_like(point)
+        smallest, first = pivot.clone(), slope / pivot
+        second = first.square()
+        for diagonal, off_squared in zip(self._diagonal[1:], self._off_squared[:-1], strict=True):
+            ratio = off_squared / pivot
+            relative = slope / pivot
+            bend = ratio * (bend / pivot - 2 * relative.square())
+            slope = 1 + ratio * relative
+            pivot = point - diagonal - ratio
+            torch.minimum(smallest, pivot, out=smallest)
+            relative = slope / pivot
+            first += relative
+            second += relative.square() - bend / pivot
+        return first, second, smallest
+
+    def log_polynomial(self, point: Tensor) -> Tensor:
+        """log p_k at one point per sample, (N,); −∞ where it is not beyond the largest Ritz value.
+
+        >>> matrix = LanczosMatrix(torch.zeros(1, 1).double(), torch.full((1, 1), 2.0).double())
+        >>> matrix.log_polynomial(torch.tensor([2.0]).double()).item()  # p_1(λ) = λ / b_1
+        0.0
+        """
+        return self._log_and_slope(point / self._scale)[0]
+
+    def _log_and_slope(self, point: Tensor) -> tuple[Tensor, Tensor]:
+        """log p_k and its derivative at a point in units of the scale."""
+        pivot, slope = point - self._diagonal[0], torch.ones_like(point)
+        smallest = pivot.clone()
+        product, logs, derivative = torch.ones_like(point), torch.zeros_like(point), torch.zeros_like(point)
+        for j in range(len(self._diagonal)):
+            if j > 0:
+                ratio = self._off_squared[j - 1] / pivot
+                slope = 1 + ratio * slope / pivot
+                pivot = point - self._diagonal[j] - ratio
+                torch.minimum(smallest, pivot, out=smallest)
+            pivot = pivot.clamp_min(1e-30)
+            derivative += slope / pivot
+            product *= pivot / self._off[j].clamp_min(1e-30)
+            if j % 4 == 3:  # a logarithm costs as much as ten products, and four factors cannot overflow
+                logs += product.log()
+                product = torch.ones_like(point)
+        logs += product.log()
+        return torch.where(smallest > 0, logs, -math.inf), derivative
+
+    def upper_bound(self, ritz: Tensor, threshold: float) -> Tensor:
+        """The point beyond θ where p_k = 1/threshold, (N,).
+
+        In s = log(λ − θ), log p_k is convex and increasing, with slope between 1 and k; Newton's iteration
+        from the right is monotone, so every iterate is already a valid bound and the last is taken.
+        """
+        target = -math.log(threshold)
+        root = ritz / self._scale
+        # Start where the bound certainly holds: ten times the spectrum, or beyond.
+        s = torch.full_like(root, math.log(10.0))
+        for _ in range(12):
+            value, derivative = self._log_and_slope(root + s.exp())
+            distance = (value - target) / (derivative * s.exp()).clamp_min(1.0)
+            # From the left of the root the tangent of a convex function leads to its right at once.
+            s = (s - distance).clamp(-36.0, 60.0)
+            if bool((distance.abs() < 0.01).all()):
+                break
+        # One hundredth to the right of the root, where it holds again; the excess is 1 % of itself.
+        excess = (s + 0.02).exp()
+        value, _ = self._log_and_slope(root + excess)
+        return torch.where(value >= target, (root + excess) * self._scale, math.inf)
+
+    def vector(self, ritz: Tensor) -> Tensor:
+        """Unit eigenvectors of T_k for θ, (N, k), by inverse iteration from just above it."""
+        point = ritz / self._scale * (1 + 1e-13) + _TINY
+        steps = len(self._diagonal)
+        pivots = [_nonzero(point - self._diagonal[0])]
+        for j in range(1, steps):
+            pivots.append(_nonzero(point - self._diagonal[j] - self._off_squared[j - 1] / pivots[-1]))
+        vector = torch.ones_like(self._diagonal)
+        for _ in range(2):
+            columns = [vector[0]]
+            for j in range(1, steps):
+                columns.append(vector[j] + self._off[j - 1] / pivots[j - 1] * columns[-1])
+            solution = [columns[-1] / pivots[-1]]
+            for j in range(steps - 2, -1, -1):
+                solution.append((columns[j] + self._off[j] * solution[-1]) / pivots[j])
+            vector = torch.stack(solution[::-1])
+            vector = vector / vector.abs().amax(0).clamp_min(_TINY)
+            vector = vector / vector.norm(dim=0).clamp_min(_TINY)
+        return vector.T
+
+
+def _nonzero(pivot: Tensor) -> Tensor:
+    return torch.where(pivot.abs() < 1e-290, torch.full_like(pivot, 1e-290), pivot)

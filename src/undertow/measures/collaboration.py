@@ -1,0 +1,270 @@
+"""Collaboration between layers: co-correlation, and the decomposition of the energy at a seam or along a chain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import torch
+from torch import Tensor, nn
+
+from undertow.errors import InputError, nearest
+from undertow.jacobian.checks import prepare
+from undertow.jacobian.norms import JacobianNorms, jacobian_norms
+from undertow.jacobian.seams import chain
+from undertow.jacobian.trace import leave_no_trace
+from undertow.measures.energy import root_mean_square
+from undertow.status import Status
+
+__all__ = ["Chain", "Collaboration", "collaborate", "collaboration"]
+
+Form = Literal["equation-9", "algorithm-1"]
+_FORMS = ("equation-9", "algorithm-1")
+
+
+@dataclass(frozen=True)
+class Collaboration:
+    """The statistics of one seam, net = head ∘ tail, with h = ‖J_head‖₂, t = ‖J_tail‖₂, n = ‖J_net‖₂ per sample.
+
+    ===================== ============================================ =======
+    ``co_correlation``    ϱ = √E n² / √E (h t)²                        Eq. 9
+    ``linear_correlation`` ρ = E h t / (√E h² √E t²)                   Eq. 12
+    ``mean``              μ = E h t                                    Eq. 13
+    ``variance``          var(h t)                                     Eq. 14
+    ``energy_head`` …     S(head), S(tail), S(net)                     Eq. 7
+    ===================== ============================================ =======
+
+    ``identity_gap`` is the relative gap in Theorem 4.5, S(net) = ϱ √(1 + var/μ²) ρ S(head) S(tail); it is
+    rounding, for Eq. 9. ``error`` bounds the numerical error of ϱ, ``standard_error`` is its uncertainty
+    from the choice of samples.
+    """
+
+    seam: str
+    co_correlation: float
+    linear_correlation: float
+    mean: float
+    variance: float
+    relative_std: float
+    energy_head: float
+    energy_tail: float
+    energy: float
+    identity_gap: float
+    error: float
+    standard_error: float
+    samples: int
+    status: Status
+
+
+@dataclass(frozen=True)
+class Chain:
+    """An energy budget by depth: Theorem 4.5 applied at every seam of a chain f_L ∘ ⋯ ∘ f_1.
+
+    At seam l the head is f_{l+1} and the tail everything before it, so
+
+        S(net) = Π_l S(f_l) · Π_l ϱ_l √(1 + var_l/μ_l²) ρ_l.
+
+    ``links`` holds one :class:`Collaboration` per seam, ``energies`` S(f_1) … S(f_L); attributes named as
+    there are tuples over the seams. ``energy`` is S(net), ``identity_gap`` the gap of the whole product.
+    """
+
+    seams: tuple[str, ...]
+    links: tuple[Collaboration, ...]
+    energies: tuple[float, ...]
+    energy: float
+    identity_gap: float
+    status: Status
+
+    @property
+    def co_correlation(self) -> tuple[float, ...]:
+        return tuple(link.co_correlation for link in self.links)
+
+    @property
+    def linear_correlation(self) -> tuple[float, ...]:
+        return tuple(link.linear_correlation for link in self.links)
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        return tuple(link.mean for link in self.links)
+
+    @property
+    def variance(self) -> tuple[float, ...]:
+        return tuple(link.variance for link in self.links)
+
+    @property
+    def relative_std(self) -> tuple[float, ...]:
+        return tuple(link.relative_std for link in self.links)
+
+    @property
+    def energy_head(self) -> tuple[float, ...]:
+        return tuple(link.energy_head for link in self.links)
+
+    @property
+    def energy_tail(self) -> tuple[float, ...]:
+        return tuple(link.energy_tail for link in self.links)
+
+    @property
+    def factors(self) -> tuple[tuple[str, float], ...]:
+        """Named factors whose product is S(net): the modules' energies and what happens at every seam."""
+        named = [(f"S({self.seams[0]})", self.energies[0])]
+        ends = [*self.seams[1:], "output"]
+        for link, end, module in zip(self.links, ends, self.energies[1:], strict=True):
+            named += [
+                (f"ϱ({link.seam})", link.co_correlation),
+                (f"√(1+var/μ²)({link.seam})", math.hypot(1.0, link.relative_std)),
+                (f"ρ({link.seam})", link.linear_correlation),
+                (f"S({link.seam}→{end})", module),
+            ]
+        return tuple(named)
+
+
+@overload
+def collaboration(
+    net: nn.Module, x: Tensor, *, seam: str, form: Form = ..., **options: Any
+) -> Collaboration: ...
+@overload
+def collaboration(
+    net: nn.Module, x: Tensor, *, seams: Sequence[str], form: Form = ..., **options: Any
+) -> Chain: ...
+def collaboration(
+    net: nn.Module,
+    x: Tensor,
+    *,
+    seam: str | None = None,
+    seams: Sequence[str] | None = None,
+    form: Form = "equation-9",
+    dtype: torch.dtype | None = None,
+    **options: Any,
+) -> Collaboration | Chain:
+    """How the parts of ``net`` on both sides of a seam work together to amplify perturbations.
+
+    The co-correlation ϱ in [0, 1] is 1 when what the tail stretches most is what the head stretches most
+    (Wang, Min & Ruan 2024, Definition 4.2). ``seam`` names one module to cut after, ``seams`` several, from
+    input to output. ``form="algorithm-1"`` computes ϱ from plain means, as the paper's Algorithm 1 prints it;
+    the identity of Theorem 4.5 then fails by the difference. Options go to :func:`undertow.jacobian_norms`.
+
+    >>> net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 1, bias=False))
+    >>> _ = net[0].weight.data.copy_(torch.diag(torch.tensor([3.0, 1.0])))
+    >>> _ = net[1].weight.data.copy_(torch.tensor([[0.0, 2.0]]))  # the head reads what the tail stretches least
+    >>> round(collaboration(net, torch.ones(5, 2), seam="0").co_correlation, 6)
+    0.333333
+    """
+    if form not in _FORMS:
+        raise InputError(f"there is no form {form!r}: {nearest(str(form), _FORMS)}")
+    if (seam is None) == (seams is None):
+        raise InputError("name either one seam=… or several seams=[…]; undertow.seams(net, x) lists them.")
+    if not isinstance(net, nn.Module):
+        raise InputError(f"net must be a torch.nn.Module to be cut, not {type(net).__name__}.")
+    names = [seam] if seam is not None else list(seams or ())
+    net, x = prepare(net, x, dtype)  # type: ignore[assignment]
+    parts = chain(net, names, x=x)
+
+    values = [x]
+    with leave_no_trace(net, device=x.device), torch.no_grad():
+        for part in parts[:-1]:
+            values.append(part(values[-1].clone()))
+    modules = [jacobian_norms(part, value, **options) for part, value in zip(parts, values, strict=True)]
+    upto = [chain(net, [name], x=x)[0] for name in names[1:]]
+    prefixes = [modules[0], *(jacobian_norms(part, x, **options) for part in (*upto, net))]
+
+    links = tuple(
+        collaborate(head, tail, whole, seam=name, form=form)
+        for name, head, tail, whole in zip(names, modules[1:], prefixes[:-1], prefixes[1:], strict=True)
+    )
+    if seam is not None:
+        return links[0]
+    energies = tuple(root_mean_square(norms.value, norms.error)[0] for norms in modules)
+    product = energies[0]
+    for link, module in zip(links, energies[1:], strict=True):
+        product *= link.co_correlation * math.hypot(1.0, link.relative_std) * link.linear_correlation * module
+    whole = links[-1].energy
+    status = next((link.status for link in links if not link.status.ok), links[0].status)
+    return Chain(tuple(names), links, energies, whole, _relative_gap(product, whole), status)
+
+
+def collaborate(
+    head: JacobianNorms,
+    tail: JacobianNorms,
+    whole: JacobianNorms,
+    *,
+    seam: str = "",
+    form: Form = "equation-9",
+) -> Collaboration:
+    """The statistics of a seam from the norms of its two sides and of the whole, on the same samples."""
+    # ‖J_head J_tail‖ ≤ ‖J_head‖ ‖J_tail‖, and all three are lower bounds of what they estimate: where the
+    # estimates contradict each other it is the product that is too small.
+    product = torch.maximum(head.value * tail.value, whole.value)
+    product_error = head.error * (tail.value + tail.error) + head.value * tail.error
+    energy_head, _ = root_mean_square(head.value, head.error)
+    energy_tail, _ = root_mean_square(tail.value, tail.error)
+    energy, energy_error = root_mean_square(whole.value, whole.error)
+    bound, bound_error = root_mean_square(product, product_error)
+    mean = float(product.mean())
+    deviation = product - mean
+    count = len(product)
+    if form == "algorithm-1":
+        variance = float(deviation.square().sum() / max(count - 1, 1))
+        energy, bound = float(whole.value.mean()), mean
+    else:
+        variance = float(deviation.square().mean())
+    co_correlation = min(_ratio(energy, bound), 1.0)
+    relative_std = _ratio(math.sqrt(variance), mean)
+    linear = _ratio(mean, energy_head * energy_tail)
+    rebuilt = co_correlation * math.hypot(1.0, relative_std) * linear * energy_head * energy_tail
+    whole_energy, _ = root_mean_square(whole.value, whole.error)
+    statuses = (head.status, tail.status, whole.status)
+    return Collaboration(
+        seam=seam,
+        co_correlation=co_correlation,
+        linear_correlation=linear,
+        mean=mean,
+        variance=variance,
+        relative_std=relative_std,
+        energy_head=energy_head,
+        energy_tail=energy_tail,
+        energy=whole_energy,
+        identity_gap=_relative_gap(rebuilt, whole_energy),
+        error=_ratio_error(energy, energy_error, bound, bound_error),
+        standard_error=_ratio_standard_error(whole.value, product),
+        samples=count,
+        status=next((status for status in statuses if not status.ok), max(statuses, key=_exactness)),
+    )
+
+
+def _exactness(status: Status) -> int:
+    return 0 if status is Status.EXACT else 1
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator > 0 else 0.0
+
+
+def _ratio_error(numerator: float, error: float, denominator: float, denominator_error: float) -> float:
+    """How far a/b can be off when a and b are known to their errors."""
+    if denominator <= 0:
+        return 0.0 if numerator == 0 else math.inf
+    if not math.isfinite(error + denominator_error):
+        return math.inf
+    low = max(denominator - denominator_error, 0.0)
+    worst = (numerator + error) / low if low > 0 else math.inf
+    return max(
+        worst - numerator / denominator,
+        numerator / denominator - (numerator - error) / (denominator + denominator_error),
+    )
+
+
+def _ratio_standard_error(numerator: Tensor, denominator: Tensor) -> float:
+    """Delta method for √(E n² / E p²): half the relative deviation of n²/E n² − p²/E p²."""
+    count = len(numerator)
+    if count < 2:
+        return math.inf
+    top, bottom = numerator.square().mean(), denominator.square().mean()
+    if not (float(top) > 0 and float(bottom) > 0):
+        return 0.0
+    influence = numerator.square() / top - denominator.square() / bottom
+    return float((top / bottom).sqrt() * influence.std() / (2 * math.sqrt(count)))
+
+
+def _relative_gap(rebuilt: float, measured: float) -> float:
+    return abs(rebuilt - measured) / measured if measured > 0 else abs(rebuilt)

@@ -1,0 +1,109 @@
+"""Stable rank of matrices and of every weight of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import overload
+
+import torch
+from torch import Tensor, nn
+
+from undertow.errors import InputError, ModelError
+from undertow.jacobian.norms import matrix_norm
+from undertow.status import Status
+
+__all__ = ["StableRank", "stable_rank", "weight_matrices"]
+
+
+class StableRank(float):
+    """‖W‖_F² / ‖W‖₂² of one matrix: a number that knows its error bound and how the matrix was read."""
+
+    error: float
+    status: Status
+    shape: tuple[int, int]
+    reading: str
+
+    def __new__(
+        cls, value: float, *, error: float, status: Status, shape: tuple[int, int], reading: str
+    ) -> StableRank:
+        self = super().__new__(cls, value)
+        self.error, self.status, self.shape, self.reading = error, status, shape, reading
+        return self
+
+    @property
+    def value(self) -> float:
+        return float(self)
+
+
+@overload
+def stable_rank(weight: Tensor, *, rtol: float = ...) -> StableRank: ...
+@overload
+def stable_rank(weight: nn.Module, *, rtol: float = ...) -> dict[str, StableRank]: ...
+def stable_rank(weight: Tensor | nn.Module, *, rtol: float = 1e-6) -> StableRank | dict[str, StableRank]:
+    """Stable rank ‖W‖_F² / ‖W‖₂², between 1 and rank(W), of a matrix or of every weight of a module.
+
+    Kou, Chen & Gu (2023) bound its limit under gradient descent by 2 for two-layer ReLU networks and by 1
+    for leaky ReLU. A convolution (out, in, *kernel) is read as the matrix (out, in·kernel) that acts on
+    patches, which is not the norm of the convolution as a map between images. ``rtol`` bounds the error of
+    ‖W‖₂ for large matrices (by Lanczos, in float64; one chance in a million that the bound fails).
+
+    >>> stable_rank(torch.eye(3)).value
+    3.0
+    >>> list(stable_rank(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
+    ['0.weight', '2.weight']
+    """
+    if isinstance(weight, nn.Module):
+        found = {name: _of(matrix, reading, rtol) for name, matrix, reading in weight_matrices(weight)}
+        if not found:
+            raise ModelError("the network has no weight of two or more axes, so no stable rank.")
+        return found
+    if not isinstance(weight, Tensor) or weight.dim() != 2:
+        raise InputError(
+            "stable_rank takes a matrix or a torch.nn.Module; reshape the tensor to two axes first."
+        )
+    return _of(weight, "matrix", rtol)
+
+
+_TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+def weight_matrices(net: nn.Module) -> list[tuple[str, Tensor, str]]:
+    """Name, matrix and how it was read, for every weight of ``net`` with two or more axes."""
+    readings: dict[int, tuple[Callable[[Tensor], Tensor], str]] = {}
+    for module in net.modules():
+        weight = getattr(module, "weight", None)
+        if not isinstance(weight, Tensor):
+            continue
+        if isinstance(module, _TRANSPOSED):
+            readings[id(weight)] = (
+                lambda w: w.transpose(0, 1).flatten(1),
+                "out × in·kernel (transposed convolution)",
+            )
+        elif isinstance(module, _CONVOLUTIONS):
+            readings[id(weight)] = (lambda w: w.flatten(1), "out × in·kernel (per group)")
+    matrices = []
+    for name, parameter in net.named_parameters():
+        if parameter.dim() < 2:
+            continue
+        read, words = readings.get(id(parameter), (lambda w: w.flatten(1), "matrix"))
+        matrices.append((name, read(parameter.detach()), words))
+    return matrices
+
+
+def _of(matrix: Tensor, reading: str, rtol: float) -> StableRank:
+    rows, columns = matrix.shape
+    if matrix.numel() == 0:
+        raise InputError(f"the matrix has shape {(rows, columns)}: it is empty.")
+    if not bool(torch.isfinite(matrix).all()):
+        raise InputError("the matrix holds NaN or Inf.")
+    scale = float(matrix.abs().max())
+    if scale == 0:
+        # The limit of a vanishing matrix is undefined; zero says that there is no direction at all.
+        return StableRank(0.0, error=0.0, status=Status.EXACT, shape=(rows, columns), reading=reading)
+    scaled = matrix.double() / scale
+    norms = matrix_norm(scaled, rtol=rtol)
+    squared = float(scaled.square().sum())
+    value = squared / norms.value.item() ** 2
+    error = value - squared / (norms.value.item() + norms.error.item()) ** 2
+    return StableRank(value, error=error, status=norms.status, shape=(rows, columns), reading=reading)

@@ -1,0 +1,102 @@
+"""Measuring leaves no trace on the model, also after an exception."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import spectral_norm
+
+import undertow as ut
+from undertow.errors import UndertowError
+
+from ..model_cases import CASES
+
+
+def _snapshot(net: nn.Module) -> tuple[object, ...]:
+    return (
+        [module.training for module in net.modules()],
+        {name: tensor.clone() for name, tensor in net.state_dict().items()},
+        [parameter.grad for parameter in net.parameters()],
+        [parameter.requires_grad for parameter in net.parameters()],
+        [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in net.modules()],
+        torch.get_rng_state(),
+        torch.backends.mha.get_fastpath_enabled(),
+        torch.is_grad_enabled(),
+    )
+
+
+def _same(before: tuple[object, ...], after: tuple[object, ...]) -> bool:
+    def equal(a: object, b: object) -> bool:
+        if isinstance(a, Tensor):
+            return isinstance(b, Tensor) and torch.equal(a, b)
+        if isinstance(a, dict):
+            return isinstance(b, dict) and a.keys() == b.keys() and all(equal(a[k], b[k]) for k in a)
+        if isinstance(a, list):
+            return isinstance(b, list) and len(a) == len(b) and all(map(equal, a, b))
+        return a == b
+
+    return all(map(equal, before, after))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_no_trace_on_any_case(case) -> None:  # type: ignore[no-untyped-def]
+    net, x = case.make(4)
+    for parameter in net.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    copied = x.clone()
+    before = _snapshot(net)
+    ut.jacobian_norms(net, x)
+    ut.energy(net, x)
+    places = ut.seams(net, x)
+    if places:
+        ut.collaboration(net, x, seam=places[0])
+    assert _same(before, _snapshot(net))
+    assert torch.equal(x, copied)
+
+
+def test_no_trace_inside_no_grad_and_inference_mode() -> None:
+    net, x = CASES[2].make(4)
+    expected = ut.jacobian_norms(net, x).value
+    with torch.no_grad():
+        assert torch.equal(ut.jacobian_norms(net, x).value, expected)
+        assert not torch.is_grad_enabled()
+    with torch.inference_mode():
+        assert torch.equal(ut.jacobian_norms(net, x).value, expected)
+
+
+def test_no_trace_after_an_exception() -> None:
+    class Fails(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.drop = nn.Dropout(0.5)
+            self.first = nn.Linear(3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            torch.rand(5)
+            if len(x) > 4:
+                raise KeyError("halfway")
+            return self.first(x)  # type: ignore[no-any-return]
+
+    net = Fails()
+    before = _snapshot(net)
+    with pytest.raises(UndertowError):
+        ut.jacobian_norms(net, torch.ones(3, 3))  # refused: dropout in train mode
+    assert _same(before, _snapshot(net))
+    net.eval()
+    before = _snapshot(net)
+    with pytest.raises(KeyError):
+        ut.jacobian_norms(net, torch.ones(9, 3))
+    with pytest.raises(KeyError):
+        ut.collaboration(net, torch.ones(9, 3), seam="first")
+    assert _same(before, _snapshot(net))
+
+
+def test_buffers_that_move_in_a_forward_pass_are_put_back() -> None:
+    net = spectral_norm(nn.Linear(5, 4))
+    net.train()
+    before = copy.deepcopy(net.state_dict())
+    ut.jacobian_norms(net, torch.randn(3, 5))
+    assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())

@@ -1,0 +1,188 @@
+"""The command line, mostly as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from undertow.cli import main
+from undertow.runs.store import Store
+
+STUDY = """
+[data]
+name = "kou-mixture"
+n = 6
+d = 12
+[model]
+name = "two-layer"
+width = 8
+init = {name = "gaussian", std = 0.1}
+[training]
+optimizer = "sgd"
+batch_size = 2
+learning_rate = 0.05
+epochs = 4
+[probe]
+measures = ["stable-rank", "loss"]
+[grid]
+std = [0.1, 1.0]
+seed = [0, 1]
+"""
+
+
+def call(*arguments: str | Path) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main([str(argument) for argument in arguments])
+    assert isinstance(caught.value.code, int)
+    return caught.value.code
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_help_answers_without_torch() -> None:
+    code = (
+        "import sys; from undertow.cli import app; app.help_print(); "
+        "assert not any(m in sys.modules for m in ('torch', 'polars', 'altair', 'pydantic', 'numpy'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for command in ("studies", "reproduce", "run", "resume", "claims", "show", "data", "tour"):
+        assert command in done.stdout
+
+
+def test_run_show_resume(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = tmp_path / "runs"
+    arguments = ("--training.epochs", "2", "--grid", "std=0.1,1.0,2.0")
+    assert call("run", study, "--runs", runs, *arguments) == 0
+    out = capsys.readouterr().out
+    assert "mine.own.own: 6 of 6 trials finished." in out
+    assert "\x1b" not in out
+    assert Store(runs).frame()["epoch"].max() == 2
+    assert call("show", runs, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["studies"][0]["finished"] == 6
+    victim = Store(runs).finished()[2]
+    path = runs / "trials" / victim / "records.jsonl"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert call("show", runs) == 1
+    assert f"{victim}/records.jsonl is damaged" in capsys.readouterr().out
+    assert call("resume", runs) == 0
+    assert "is computed again" in capsys.readouterr().out
+    assert call("show", runs) == 0
+    assert call("claims", runs, "--json") == 0
+    assert "[]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("--training.epohcs", "5"), "training.epohcs is not a setting; did you mean 'epochs'?"),
+        (("--grid", "widht=5"), "did you mean 'width'?"),
+        (("--model.activation=rellu",), "did you mean 'relu'?"),
+        (("--training.epochs",), "needs a value"),
+        (("stray",), "'stray' is not an option"),
+        (("--engine", "dusk"), "dusk"),
+        (("--workers", "0", "--engine", "processes"), "at least one is needed"),
+    ],
+)
+def test_bad_usage_is_one_sentence_and_code_two(
+    change: tuple[str, ...], sentence: str, study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("run", study, "--runs", tmp_path / "runs", *change) == 2
+    printed = capsys.readouterr()
+    assert sentence in printed.err + printed.out
+    assert "Traceback" not in printed.err + printed.out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_unknown_names_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("reproduce", "stable-rnak") == 2
+    assert "did you mean 'stable-rank'?" in capsys.readouterr().err
+    assert call("reproduce", "stable-rank", "--variant", "author") == 2
+    assert "did you mean 'authors'?" in capsys.readouterr().err
+    assert call("claims", tmp_path / "nowhere") == 1
+    assert "holds no studies" in capsys.readouterr().err
+    assert call("reprodcue") == 2
+    blocked = tmp_path / "file"
+    blocked.touch()
+    assert call("reproduce", "stable-rank", "--scale", "smoke", "--runs", blocked) == 1
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_studies_and_data_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("studies") == 0
+    assert "stable-rank" in capsys.readouterr().out
+    assert call("studies", "--json") == 0
+    assert set(json.loads(capsys.readouterr().out)[0]["costs"]) == {"smoke", "laptop", "paper"}
+    assert call("data", "list") == 0
+    assert "digits" in capsys.readouterr().out
+    assert call("data", "check", "digits") == 0
+    assert "digits is whole" in capsys.readouterr().out
+    assert call("data", "fetch") == 2
+
+
+def start(study: Path, runs: Path, **options: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", "from undertow.cli import main; main()"]
+    arguments = [
+        "run",
+        str(study),
+        "--runs",
+        str(runs),
+        "--training.epochs",
+        "100000",
+        "--probe.every",
+        "1000",
+    ]
+    return subprocess.Popen([*command, *arguments], **options)  # type: ignore[call-overload,no-any-return]
+
+
+def wait_until_begun(runs: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while not list(runs.glob("locks/*.lock")) and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)
+
+
+def test_an_interrupt_stops_at_a_checkpoint_and_says_how_to_go_on(study: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "my runs"
+    process = start(study, runs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until_begun(runs, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert f"Go on with:  undertow resume '{runs}'" in out.decode()
+    assert err == b""
+    assert list(runs.glob("work/*/checkpoint-*.json"))
+    assert not list(runs.glob("locks/*.lock"))
+
+
+def test_a_terminal_sees_progress(study: Path, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    process = start(study, tmp_path / "runs", stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    deadline = time.monotonic() + 60
+    while (b"steps" not in seen or b"trials" not in seen) and time.monotonic() < deadline:
+        seen += os.read(ours, 4096)
+    process.send_signal(signal.SIGTERM)
+    try:
+        while chunk := os.read(ours, 4096):
+            seen += chunk
+    except OSError:  # a terminal ends with an error, not with an end of file
+        pass
+    assert process.wait(timeout=30) == 130
+    assert b"mine.own.own" in seen
+    assert b"Stopped; nothing is lost." in seen

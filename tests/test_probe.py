@@ -1,0 +1,164 @@
+"""Probes: in a loop nobody here wrote, on schedule, without a trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from undertow.errors import ConfigError, InputError
+from undertow.measures.rank import stable_rank
+from undertow.probe import Accuracy, Collaboration, Energy, Loss, Probe, Schedule, StableRank, measure, take
+
+
+def make(*, outputs: int = 3) -> tuple[nn.Module, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.ReLU(), nn.Dropout(0.5), nn.Linear(7, outputs))
+    return net.double(), torch.randn(20, 5, generator=generator).double(), torch.arange(20) % max(outputs, 2)
+
+
+@dataclass(frozen=True)
+class Meddling:
+    """A measure that draws random numbers, leaves gradients and then may fail."""
+
+    name: ClassVar[str] = "meddling"
+    fail: bool = False
+
+    def __call__(
+        self,
+        net: nn.Module,
+        x: Tensor,
+        y: Tensor | None,  # noqa: ARG002
+    ) -> Iterator[tuple[str, float, float | None]]:
+        torch.rand(10)
+        net(x).sum().backward()
+        assert not net.training
+        yield "", 1.0, None
+        if self.fail:
+            raise RuntimeError("on purpose")
+
+
+@pytest.mark.parametrize("fail", [False, True])
+@pytest.mark.parametrize("with_gradients", [False, True])
+def test_measuring_leaves_no_trace(fail: bool, with_gradients: bool) -> None:
+    net, x, _ = make()
+    net.train()
+    net[1].eval()  # type: ignore[index]
+    if with_gradients:
+        net(x).square().sum().backward()
+    modes = [module.training for module in net.modules()]
+    grads = [None if p.grad is None else p.grad.clone() for p in net.parameters()]
+    objects = [p.grad for p in net.parameters()]
+    state = torch.get_rng_state()
+    buffers = {name: value.clone() for name, value in net.state_dict().items()}
+    if fail:
+        with pytest.raises(RuntimeError):
+            take(net, x, measures=[Meddling(fail=True)])
+    else:
+        take(net, x, measures=[Meddling()])
+    assert [module.training for module in net.modules()] == modes
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(p.grad is old for p, old in zip(net.parameters(), objects, strict=True))
+    for parameter, gradient in zip(net.parameters(), grads, strict=True):
+        if gradient is not None:
+            assert parameter.grad is not None
+            assert torch.equal(parameter.grad, gradient)
+    assert all(torch.equal(value, buffers[name]) for name, value in net.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("every", "steps"),
+    [("epoch", [0, 5, 10, 15, 20]), (6, [0, 6, 12, 18]), ("log", Schedule("log").upto(20))],
+)
+def test_any_loop_is_measured_on_schedule(every: int | str, steps: list[int]) -> None:
+    net, x, y = make()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    probe = Probe(net, x, y, measures=[Loss(), StableRank()], every=every)  # type: ignore[arg-type]
+    for _ in range(4):
+        for batch in range(5):
+            net.train()
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(x[4 * batch :][:4]), y[4 * batch :][:4]).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            probe.step()
+        probe.epoch_end()
+    assert sorted({record.step for record in probe.records}) == steps
+    frame = probe.frame()
+    assert frame.columns == ["trial", "step", "epoch", "measure", "key", "value", "error"]
+    assert len(frame) == len(probe.records) == 4 * len(steps)
+    assert frame.filter(frame["measure"] == "loss")["error"].is_null().all()
+
+
+def test_a_call_measures_at_once() -> None:
+    net, x, y = make()
+    probe = Probe(net, x, y, measures=[Accuracy()], at_start=False)
+    assert probe.records == []
+    (record,) = probe(step=7, epoch=2)
+    assert (record.step, record.epoch, record.measure) == (7, 2, "accuracy")
+
+
+def test_readings_agree_with_the_functions_behind_them() -> None:
+    net, x, y = make()
+    net.eval()
+    readings = {
+        (record.measure, record.key): record
+        for record in take(
+            net, x, y, measures=[StableRank(), Loss(), Accuracy(), Energy(), Collaboration("1")]
+        )
+    }
+    for key, rank in stable_rank(net).items():
+        assert readings["stable-rank", key].value == rank.value
+        assert readings["stable-rank", key].error == rank.error
+    loss = nn.functional.cross_entropy(net(x), y).item()
+    assert readings["loss", "mean"].value == pytest.approx(loss, rel=1e-12)
+    assert readings["loss", "log10"].value == pytest.approx(math.log10(loss), rel=1e-12)
+    assert readings["accuracy", ""].value == (net(x).argmax(1) == y).double().mean().item()
+    whole = torch.func.jacrev(lambda z: net(z).sum(0))(x)
+    jacobians = whole.permute(1, 0, 2)
+    exact = torch.linalg.matrix_norm(jacobians, ord=2).square().mean().sqrt().item()
+    assert readings["energy", ""].value == pytest.approx(exact, rel=1e-6)
+    assert 0 <= readings["collaboration", "1:co_correlation"].value <= 1
+    assert readings["collaboration", "1:energy"].value == pytest.approx(exact, rel=1e-5)
+
+
+def test_one_logit_and_tiny_losses() -> None:
+    net = nn.Linear(1, 1, bias=False).double()
+    nn.init.constant_(net.weight, 2000.0)
+    x, y = torch.tensor([[1.0], [1.0]]).double(), torch.tensor([1, 1])
+    for kind in ("logistic", "exponential"):
+        found = {r.key: r.value for r in take(net, x, y, measures=[Loss(kind)])}
+        assert found["mean"] == 0.0
+        assert found["log10"] == pytest.approx(-2000 / math.log(10), rel=1e-12)
+    wrong = {r.key: r.value for r in take(net, x, torch.tensor([0, -1]), measures=[Loss(), Accuracy()])}
+    assert wrong["mean"] == pytest.approx(2000.0)
+    assert wrong[""] == 0.0
+
+
+def test_mistakes_are_sentences() -> None:
+    net, x, y = make()
+    with pytest.raises(InputError, match="give one"):
+        Probe(net, x, y, measures=[])
+    with pytest.raises(InputError, match="did you mean 'epoch'"):
+        Probe(net, x, y, measures=[Loss()], every="epochs")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="1 or more"):
+        Probe(net, x, y, measures=[Loss()], every=0)
+    with pytest.raises(InputError, match="loss needs labels"):
+        Probe(net, x, measures=[Loss()])
+    with pytest.raises(ConfigError, match="did you mean 'seam'"):
+        measure("collaboration", seem="1")
+
+
+@pytest.mark.parametrize("every", ["epoch", "log", 1, 7])
+def test_schedules_agree_with_themselves(every: int | str) -> None:
+    schedule = Schedule(every, steps_per_epoch=3)  # type: ignore[arg-type]
+    steps = schedule.upto(5000)
+    assert [step for step in range(5001) if schedule.due(step)] == steps
+    if every == "log":
+        spaced = {math.floor(2 ** (j / 4) + 1e-9) for j in range(50)}
+        assert steps == [0, *sorted(step for step in spaced if step <= 5000)]
