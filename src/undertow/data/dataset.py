@@ -1,0 +1,142 @@
+"""A data set in memory: tensors, their name, and a checksum of their content."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from undertow.errors import InputError
+
+__all__ = ["Dataset", "content_checksum"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Inputs ``x`` with class labels ``y``; build one with :meth:`Dataset.of`, which checks both.
+
+    ``x`` is float32 of shape (N, …), images as (N, C, H, W), tables as (N, d); ``y`` is int64 of
+    shape (N,) with values in 0 … classes−1. ``bounds`` is the valid range of ``x`` (an attack must
+    stay in it), None when there is none. ``details`` holds what else is known: a mixture's centres, its
+    noise, a table's row numbers. Those named in ``aligned`` have one entry per sample and follow
+    :meth:`take`.
+
+    >>> data = Dataset.of(torch.eye(3), torch.tensor([0, 1, 1]), name="corners")
+    >>> len(data), data.classes, data.take([2, 0]).y.tolist()
+    (3, 2, [1, 0])
+    """
+
+    x: Tensor
+    y: Tensor
+    name: str
+    classes: int
+    checksum: str
+    bounds: tuple[float, float] | None = None
+    details: Mapping[str, Tensor] = field(default_factory=dict)
+    aligned: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(
+        x: Tensor,
+        y: Tensor,
+        *,
+        name: str,
+        classes: int | None = None,
+        bounds: tuple[float, float] | None = None,
+        details: Mapping[str, Tensor] | None = None,
+        aligned: Iterable[str] = (),
+    ) -> Dataset:
+        """A checked data set; ``classes`` defaults to the largest label plus one."""
+        details, aligned = dict(details or {}), frozenset(aligned)
+        _check_content(x, y, name, details, aligned)
+        largest = int(y.max())
+        if classes is None:
+            classes = largest + 1
+        if int(y.min()) < 0 or largest >= classes:
+            raise InputError(
+                f"{name}: labels run from {int(y.min())} to {largest}, but {classes} classes need labels "
+                f"0 … {classes - 1}; renumber y."
+            )
+        x = x.to(torch.float32).contiguous()
+        y = y.to(torch.int64).contiguous()
+        return Dataset(x, y, name, classes, content_checksum(x, y), bounds, details, aligned)
+
+    def __len__(self) -> int:
+        return self.x.shape[0]
+
+    def take(self, indices: Tensor | Iterable[int]) -> Dataset:
+        """The samples at ``indices``, in that order, with the details that belong to them."""
+        index = torch.as_tensor(
+            indices if isinstance(indices, Tensor) else list(indices), dtype=torch.int64, device=self.x.device
+        )
+        details = {key: value[index] if key in self.aligned else value for key, value in self.details.items()}
+        return self.with_content(x=self.x[index], y=self.y[index], details=details)
+
+    def flattened(self) -> Dataset:
+        """Every input as one row: (N, C, H, W) → (N, C·H·W)."""
+        return self if self.x.ndim == 2 else self.with_content(x=self.x.flatten(1))
+
+    def with_content(
+        self,
+        *,
+        x: Tensor | None = None,
+        y: Tensor | None = None,
+        name: str | None = None,
+        classes: int | None = None,
+        bounds: tuple[float, float] | str | None = "same",
+        details: Mapping[str, Tensor] | None = None,
+        aligned: Iterable[str] | None = None,
+    ) -> Dataset:
+        """A copy with other content and the checksum that goes with it."""
+        return Dataset.of(
+            self.x if x is None else x,
+            self.y if y is None else y,
+            name=self.name if name is None else name,
+            classes=self.classes if classes is None else classes,
+            bounds=self.bounds if isinstance(bounds, str) else bounds,
+            details=self.details if details is None else details,
+            aligned=self.aligned if aligned is None else aligned,
+        )
+
+    def to(self, device: torch.device | str) -> Dataset:
+        """The same content on another device; the checksum stays."""
+        details = {key: value.to(device) for key, value in self.details.items()}
+        return replace(self, x=self.x.to(device), y=self.y.to(device), details=details)
+
+
+def content_checksum(x: Tensor, y: Tensor) -> str:
+    """sha256 over dtype, shape and little-endian bytes of ``x`` and ``y``: equal on every machine.
+
+    >>> content_checksum(torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64))[:16]
+    '339f972ad33c6029'
+    """
+    digest = hashlib.sha256()
+    for tensor in (x, y):
+        array = tensor.detach().cpu().contiguous().numpy()
+        if sys.byteorder == "big":
+            array = array.byteswap()
+        digest.update(f"{array.dtype.name}{list(array.shape)}".encode())
+        digest.update(array.reshape(-1).data)
+    return digest.hexdigest()
+
+
+def _check_content(
+    x: Tensor, y: Tensor, name: str, details: dict[str, Tensor], aligned: frozenset[str]
+) -> None:
+    if x.ndim < 2 or not len(x):
+        raise InputError(
+            f"{name}: x has shape {tuple(x.shape)}; it needs at least one row, as (N, …) with N ≥ 1."
+        )
+    if y.ndim != 1 or len(y) != len(x):
+        raise InputError(
+            f"{name}: y has shape {tuple(y.shape)}, but x has {len(x)} rows; give one label per row."
+        )
+    if y.is_floating_point() or y.is_complex():
+        raise InputError(f"{name}: labels are {y.dtype}; give integer class numbers, as in y.long().")
+    for key in aligned:
+        if key not in details or len(details[key]) != len(x):
+            raise InputError(f"{name}: the detail {key!r} needs one entry for each of the {len(x)} samples.")

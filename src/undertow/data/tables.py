@@ -1,0 +1,216 @@
+"""Tables with a label column: CSV, Parquet and NPZ files as numeric features and class labels."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undertow.errors import DataError, InputError, nearest
+
+__all__ = ["Table", "read_table"]
+
+_EMPTY = ("", "na", "n/a", "nan", "null", "none")
+_PICKLED = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Features (N, d), labels 0 … classes−1 (N,), the row of the file each came from, and other columns."""
+
+    x: NDArray[np.float32]
+    y: NDArray[np.int64]
+    classes: tuple[str, ...]
+    features: tuple[str, ...]
+    row: NDArray[np.int64]
+    others: Mapping[str, NDArray[Any]]
+
+
+def read_table(
+    content: bytes,
+    *,
+    name: str,
+    label: str | None,
+    features: Sequence[str] = (),
+    unlabelled: Sequence[str] = (),
+) -> Table:
+    """Read a table; the suffix of ``name`` says how.
+
+    ``label`` is the column of class labels, any text or numbers; rows where it is empty or one of
+    ``unlabelled`` are left out. ``features`` are names or patterns ("Gene*"); by default every other
+    numeric column is one. In an NPZ file, a 2-d array (``X``) holds the features.
+
+    >>> table = read_table(b"kind,a,b\\nyes,1,2\\nno,3,4\\n", name="t.csv", label="kind")
+    >>> table.classes, table.y, table.x.tolist()
+    (('no', 'yes'), array([1, 0]), [[1.0, 2.0], [3.0, 4.0]])
+    """
+    suffix = name[name.rfind(".") :].lower()
+    if suffix in _PICKLED:
+        raise DataError(f"{name} is a pickle, which can run any code when opened: undertow never loads one.")
+    if suffix not in _READERS:
+        raise InputError(f"{name} ends in {suffix!r}; tables are read from {', '.join(_READERS)}.")
+    columns = _READERS[suffix](content, name)
+    if label is None:
+        raise InputError(
+            f"{name}: say which column holds the labels, as label=…; {nearest('label', columns)}"
+        )
+    if label not in columns:
+        raise InputError(f"{name} has no column {label!r}; {nearest(label, columns)}")
+    return _assemble(columns, name, label, features, unlabelled)
+
+
+def _assemble(
+    columns: dict[str, NDArray[Any]],
+    name: str,
+    label: str,
+    features: Sequence[str],
+    unlabelled: Sequence[str],
+) -> Table:
+    texts = np.array([_text(value) for value in columns[label]], dtype=object)
+    labelled = np.array([t.lower() not in _EMPTY and t not in unlabelled for t in texts])
+    classes = tuple(sorted(set(texts[labelled]), key=_numbers_first))
+    if len(classes) < 2:
+        raise DataError(
+            f"{name}: the label column {label!r} has {len(classes)} class; a task needs two or more."
+        )
+    if len(classes) > max(2, labelled.sum() // 2):
+        raise DataError(
+            f"{name}: the label column {label!r} has {len(classes)} different values in {len(texts)} rows: "
+            "it does not look like classes."
+        )
+    others = {key: value for key, value in columns.items() if key != label}
+    chosen = _choose(others, features, name)
+    x = np.concatenate([_numbers(others[key], key, name, labelled) for key in chosen], axis=1)
+    numbers = {text: index for index, text in enumerate(classes)}
+    return Table(
+        x=x,
+        y=np.array([numbers[text] for text in texts[labelled]], dtype=np.int64),
+        classes=classes,
+        features=tuple(chosen),
+        row=np.flatnonzero(labelled),
+        others={
+            key: value[labelled]
+            for key, value in others.items()
+            if key not in chosen and value.dtype.kind in "biuf"
+        },
+    )
+
+
+def _choose(columns: Mapping[str, NDArray[Any]], features: Sequence[str], name: str) -> list[str]:
+    numeric = [key for key, value in columns.items() if value.dtype.kind in "biuf"]
+    if features:
+        chosen = [key for key in columns if any(fnmatchcase(key, pattern) for pattern in features)]
+        unmatched = [p for p in features if not any(fnmatchcase(key, p) for key in columns)]
+        if unmatched:
+            raise InputError(f"{name} has no column {unmatched[0]!r}; {nearest(unmatched[0], columns)}")
+    else:
+        wide = [key for key in numeric if columns[key].ndim == 2]
+        chosen = wide or numeric
+    if not chosen:
+        raise DataError(f"{name} has no numeric column besides the label.")
+    texts = [key for key in chosen if key not in numeric]
+    if texts:
+        raise InputError(
+            f"{name}: the column {texts[0]!r} holds text; leave it out of features, or encode it."
+        )
+    return chosen
+
+
+def _numbers(column: NDArray[Any], key: str, name: str, rows: NDArray[np.bool_]) -> NDArray[np.float32]:
+    values = column[rows].astype(np.float32).reshape(int(rows.sum()), -1)
+    bad = int((~np.isfinite(values)).sum())
+    if bad:
+        raise DataError(
+            f"{name}: the column {key!r} has {bad} missing or infinite values; fill them, or leave it out."
+        )
+    return values
+
+
+def _read_csv(content: bytes, name: str) -> dict[str, NDArray[Any]]:
+    try:
+        lines = [line for line in csv.reader(io.StringIO(content.decode("utf-8-sig"))) if line]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{name} is not a CSV file in UTF-8 ({error}).") from None
+    if len(lines) < 2:
+        raise DataError(f"{name} is empty: a table needs a line of column names and at least one row.")
+    header, rows = [key.strip() for key in lines[0]], lines[1:]
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise DataError(f"{name}: record {number} has {len(row)} fields, the first line {len(header)}.")
+    if len(set(header)) < len(header):
+        double = next(key for key in header if header.count(key) > 1)
+        raise DataError(f"{name} has two columns called {double!r}; rename one.")
+    return {key: _column(values) for key, values in zip(header, zip(*rows, strict=True), strict=True)}
+
+
+def _column(values: Sequence[str]) -> NDArray[Any]:
+    """Numbers where every entry is one or empty, text otherwise."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except ValueError:
+        pass
+    try:
+        return np.array([np.nan if v.strip().lower() in _EMPTY else float(v) for v in values])
+    except ValueError:
+        return np.array([v.strip() for v in values], dtype=object)
+
+
+def _read_npz(content: bytes, name: str) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            arrays: dict[str, NDArray[Any]] = {key: archive[key] for key in archive.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
+        raise DataError(
+            f"{name} cannot be read as a plain NPZ file (pickled objects are refused): {error}"
+        ) from None
+    rows = max((len(a) for a in arrays.values() if a.ndim == 2), default=0)
+    rows = rows or max((len(a) for a in arrays.values() if a.ndim == 1), default=0)
+    columns = {key: a for key, a in arrays.items() if a.ndim in (1, 2) and len(a) == rows}
+    if not columns:
+        raise DataError(f"{name} has no arrays with one entry per row.")
+    return columns
+
+
+def _read_parquet(content: bytes, name: str) -> dict[str, NDArray[Any]]:
+    try:
+        import polars
+    except ImportError:
+        raise DataError(
+            f"{name} needs polars to be read: install it, or save the table as CSV or NPZ."
+        ) from None
+    try:
+        frame = polars.read_parquet(io.BytesIO(content))
+    except polars.exceptions.PolarsError as error:
+        raise DataError(f"{name} cannot be read as a Parquet file: {error}") from None
+    columns: dict[str, NDArray[Any]] = {}
+    for column in frame:
+        if column.dtype.is_numeric() or column.dtype == polars.Boolean:
+            columns[column.name] = column.cast(polars.Float64).to_numpy()
+        else:
+            columns[column.name] = np.array(["" if v is None else str(v) for v in column], dtype=object)
+    return columns
+
+
+_READERS = {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}
+
+
+def _text(value: Any) -> str:
+    """A label as text; whole numbers without a decimal point, so that 1 and 1.0 are one class."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _numbers_first(text: str) -> tuple[int, float, str]:
+    try:
+        return (0, float(text), text)
+    except ValueError:
+        return (1, 0.0, text)

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from undertow.data import load
+from undertow.data.tables import read_table
+from undertow.errors import DataError, InputError, UndertowError
+
+CSV = """kind,a,note,b
+sick,1.5,x,10
+well,2.5,y,20
+,3.5,z,30
+sick,4.5,x,40
+well,5.5,,50
+"""
+
+
+def test_csv_by_hand() -> None:
+    table = read_table(CSV.encode(), name="t.csv", label="kind")
+    assert table.classes == ("sick", "well")
+    assert table.y.tolist() == [0, 1, 0, 1]
+    assert table.features == ("a", "b")
+    assert table.x.tolist() == [[1.5, 10], [2.5, 20], [4.5, 40], [5.5, 50]]
+    assert table.row.tolist() == [0, 1, 3, 4]  # the row without a label is left out
+
+
+def test_features_by_name_and_pattern() -> None:
+    content = b"y,gene1,age,gene2\n0,1,50,2\n1,3,60,4\n0,5,70,6\n1,7,80,8\n"
+    table = read_table(content, name="t.csv", label="y", features=["gene*"])
+    assert table.features == ("gene1", "gene2")
+    assert table.others["age"].tolist() == [50, 60, 70, 80]
+    with pytest.raises(InputError, match="did you mean 'gene1'"):
+        read_table(content, name="t.csv", label="y", features=["gene11"])
+
+
+def test_labels_are_ordered_as_numbers_where_they_are_numbers() -> None:
+    content = "y,a\n" + "".join(f"{label},0.5\n" for label in ["10", "9", "2.0", "10", "9", "2"])
+    table = read_table(content.encode(), name="t.csv", label="y")
+    assert table.classes == ("2", "9", "10")
+    assert table.y.tolist() == [2, 1, 0, 2, 1, 0]
+
+
+def test_the_three_formats_agree(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 3)).round(3)
+    y = np.arange(30) % 2
+    frame = polars.DataFrame({"y": y, **{f"g{j}": x[:, j] for j in range(3)}})
+    frame.write_csv(tmp_path / "t.csv")
+    frame.write_parquet(tmp_path / "t.parquet")
+    np.savez(tmp_path / "t.npz", X=x, y=y)
+    loaded = [load(tmp_path / f"t.{suffix}", label="y") for suffix in ("csv", "parquet", "npz")]
+    assert len({data.checksum for data in loaded}) == 1
+    assert loaded[0].x.shape == (24, 3)
+    row = loaded[0].details["row"]
+    assert np.allclose(loaded[0].x.numpy(), x[row.numpy()].astype(np.float32))
+
+
+def test_parquet_with_text_and_gaps() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(
+        {"y": ["a", "b", None, "a", "b"], "g": [1, 2, 3, 4, 5], "ok": [True, False] * 2 + [True]}
+    )
+    stream = io.BytesIO()
+    frame.write_parquet(stream)
+    table = read_table(stream.getvalue(), name="t.parquet", label="y")
+    assert table.classes == ("a", "b")
+    assert table.x.tolist() == [[1, 1], [2, 0], [4, 0], [5, 1]]
+
+
+def test_pickles_are_refused(tmp_path: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return (Path.touch, (tmp_path / "exploded",))  # type: ignore[return-value]
+
+    with pytest.raises(DataError, match="never loads one"):
+        read_table(pickle.dumps(1), name="t.pkl", label="y")
+    stream = io.BytesIO()
+    np.savez(stream, X=np.zeros((2, 2)), y=np.array([Bomb(), 1], dtype=object))
+    with pytest.raises(DataError, match="pickled objects are refused"):
+        read_table(stream.getvalue(), name="t.npz", label="y")
+    with pytest.raises(DataError, match="pickled objects are refused"):
+        read_table(pickle.dumps(Bomb()), name="t.npz", label="y")
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "label", "said"),
+    [
+        (CSV, None, "say which column"),
+        (CSV, "kinds", "did you mean 'kind'"),
+        ("y,a\n0,1\n", "y", "1 class"),
+        ("y,a\n0,1\n1\n", "y", "record 3 has 1 fields"),
+        ("y,a,a\n0,1,1\n", "y", "two columns called 'a'"),
+        ("y,a\n0,1\n1,\n", "y", "'a' has 1 missing"),
+        ("y,a\n0,x\n1,z\n", "y", "no numeric column"),
+        ("y\n", "y", "empty"),
+        ("y,a\n" + "".join(f"{i},1\n" for i in range(20)), "y", "does not look like classes"),
+    ],
+)
+def test_what_is_wrong_is_said(content: str, label: str | None, said: str) -> None:
+    with pytest.raises(UndertowError, match=said):
+        read_table(content.encode(), name="t.csv", label=label)
+
+
+@given(content=st.binary(max_size=80), suffix=st.sampled_from(["csv", "npz", "parquet", "txt"]))
+def test_rubbish_is_one_clear_error(content: bytes, suffix: str) -> None:
+    with pytest.raises(UndertowError):
+        read_table(content, name=f"t.{suffix}", label="y")
+
+
+def test_a_table_of_many_genes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    lines = ["Event-free," + ",".join(f"r{j}" for j in range(10_707))]
+    lines += [
+        f"{'' if i < 5 else i % 2}," + ",".join(f"{v:.3f}" for v in rng.normal(size=10_707))
+        for i in range(25)
+    ]
+    (tmp_path / "neuroblastoma.csv").write_text("\n".join(lines))
+    data = load("neuroblastoma", folder=tmp_path, split="all")
+    assert data.x.shape == (20, 10_707)
+    (tmp_path / "neuroblastoma.csv").write_text("Event-free,r1\n0,1\n1,2\n0,3\n1,4\n")
+    with pytest.raises(DataError, match="neuroblastoma has 10,707"):
+        load("neuroblastoma", folder=tmp_path)
