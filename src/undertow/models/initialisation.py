@@ -1,0 +1,131 @@
+"""How the weights of a layer are drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from undertow.errors import ConfigError
+
+__all__ = ["Gaussian", "He", "Initialisation", "Scaled", "draw_linear", "draw_normal", "empty_linear"]
+
+
+class Initialisation(Protocol):
+    """Standard deviations of the Gaussian weights and biases of a layer with ``inputs`` and ``width``."""
+
+    def weight_std(self, *, inputs: int, width: int) -> float: ...
+
+    def bias_std(self, *, inputs: int, width: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """W_ij ~ N(0, 1/m^(1+2q)), m the width (Wang, Min & Ruan 2024, Assumption 5.1); biases 0.
+
+    q = 0 is the lazy scale, larger q a smaller start.
+
+    >>> Scaled(q=0.5).weight_std(inputs=784, width=100)
+    0.01
+    """
+
+    q: float
+
+    def __post_init__(self) -> None:
+        _require(math.isfinite(self.q), "q", self.q, "a finite number")
+
+    def weight_std(self, *, inputs: int, width: int) -> float:  # noqa: ARG002
+        return math.pow(width, -(0.5 + self.q))
+
+    def bias_std(self, *, inputs: int, width: int) -> float:  # noqa: ARG002
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """W_ij ~ N(0, std²), b_i ~ N(0, bias_std²), whatever the shape of the layer.
+
+    The stable-rank report calls its five scales standard deviations; the authors' code uses the same
+    numbers as variances. ``of_variance`` says which of the two is meant.
+
+    >>> Gaussian.of_variance(0.25)
+    Gaussian(std=0.5, bias=0.0)
+    """
+
+    std: float
+    bias: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.std < math.inf, "std", self.std, "a finite number, not negative")
+        _require(0 <= self.bias < math.inf, "bias", self.bias, "a finite number, not negative")
+
+    @classmethod
+    def of_variance(cls, variance: float, *, bias: float = 0.0) -> Gaussian:
+        """The same from variances: W_ij ~ N(0, variance), b_i ~ N(0, bias)."""
+        _require(0 <= variance < math.inf, "variance", variance, "a finite number, not negative")
+        _require(0 <= bias < math.inf, "bias", bias, "a finite number, not negative")
+        return cls(std=math.sqrt(variance), bias=math.sqrt(bias))
+
+    def weight_std(self, *, inputs: int, width: int) -> float:  # noqa: ARG002
+        return self.std
+
+    def bias_std(self, *, inputs: int, width: int) -> float:  # noqa: ARG002
+        return self.bias
+
+
+@dataclass(frozen=True)
+class He:
+    """W_ij ~ N(0, 2/inputs) (He et al. 2015), biases 0.
+
+    >>> He().weight_std(inputs=200, width=10)
+    0.1
+    """
+
+    def weight_std(self, *, inputs: int, width: int) -> float:  # noqa: ARG002
+        return math.sqrt(2 / inputs)
+
+    def bias_std(self, *, inputs: int, width: int) -> float:  # noqa: ARG002
+        return 0.0
+
+
+def draw_normal(shape: tuple[int, ...], *, std: float, generator: torch.Generator) -> Tensor:
+    """Independent N(0, std²) entries, float64 on the CPU: every precision and device rounds the same draw."""
+    if generator.device.type != "cpu":
+        raise ConfigError(
+            "Weights are drawn on the CPU, so that they are the same on every device: pass "
+            "torch.Generator().manual_seed(seed) and move the network afterwards."
+        )
+    return torch.randn(shape, generator=generator, dtype=torch.float64) * std
+
+
+def empty_linear(inputs: int, outputs: int, *, bias: bool, dtype: torch.dtype) -> nn.Linear:
+    """A linear layer whose weights are yet to be set; takes nothing from the global random state."""
+    return nn.Linear(inputs, outputs, bias=bias, dtype=dtype, device="meta").to_empty(device="cpu")
+
+
+def draw_linear(
+    inputs: int,
+    outputs: int,
+    *,
+    init: Initialisation,
+    bias: bool,
+    dtype: torch.dtype,
+    generator: torch.Generator,
+) -> nn.Linear:
+    """A linear layer with weights, and then biases, drawn from ``init``."""
+    layer = empty_linear(inputs, outputs, bias=bias, dtype=dtype)
+    with torch.no_grad():
+        weight_std = init.weight_std(inputs=inputs, width=outputs)
+        layer.weight.copy_(draw_normal((outputs, inputs), std=weight_std, generator=generator))
+        if bias:
+            bias_std = init.bias_std(inputs=inputs, width=outputs)
+            layer.bias.copy_(draw_normal((outputs,), std=bias_std, generator=generator))
+    return layer
+
+
+def _require(holds: bool, name: str, value: float, wanted: str) -> None:
+    if not holds:
+        raise ConfigError(f"{name} = {value!r} is not {wanted}.")

@@ -1,0 +1,55 @@
+"""Fully connected networks of any depth."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from undertow.errors import ConfigError
+from undertow.models.activations import activation as make_activation
+from undertow.models.initialisation import He, Initialisation, draw_linear
+
+__all__ = ["mlp"]
+
+
+def mlp(
+    *,
+    inputs: int,
+    widths: Sequence[int],
+    outputs: int,
+    activation: str = "relu",
+    init: Initialisation | None = None,
+    bias: bool = False,
+    dtype: torch.dtype = torch.float32,
+    generator: torch.Generator,
+) -> nn.Sequential:
+    """W_L σ(W_{L-1} … σ(W_1 x)), as ``nn.Sequential`` with children flatten, hidden1, activation1, …, output.
+
+    Every layer is drawn from ``init`` (He by default). Without biases and with a homogeneous activation the
+    network is homogeneous of degree L = len(widths) + 1 in its weights. No widths give a linear classifier.
+
+    >>> net = mlp(inputs=4, widths=[8, 6], outputs=3, generator=torch.Generator().manual_seed(0))
+    >>> [name for name, _ in net.named_children()]
+    ['flatten', 'hidden1', 'activation1', 'hidden2', 'activation2', 'output']
+    >>> x = torch.ones(2, 4)
+    >>> before = net(x)
+    >>> for weight in net.parameters(): weight.data *= 2
+    >>> torch.equal(net(x), 2**3 * before)
+    True
+    """
+    for name, size in [("inputs", inputs), *(("widths", width) for width in widths), ("outputs", outputs)]:
+        if size < 1:
+            raise ConfigError(f"{name} holds {size}, which is not a positive number of units.")
+    scheme = He() if init is None else init
+    modules: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten())
+    before = inputs
+    for depth, width in enumerate(widths, start=1):
+        layer = draw_linear(before, width, init=scheme, bias=bias, dtype=dtype, generator=generator)
+        modules[f"hidden{depth}"] = layer
+        modules[f"activation{depth}"] = make_activation(activation, layer=layer)
+        before = width
+    modules["output"] = draw_linear(before, outputs, init=scheme, bias=bias, dtype=dtype, generator=generator)
+    return nn.Sequential(modules)

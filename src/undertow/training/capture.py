@@ -1,0 +1,62 @@
+"""One training step as a CUDA graph, and the precision of matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from undertow.training.recipe import MatmulPrecision
+
+__all__ = ["capture", "matmul_precision"]
+
+_WARM_UP = 3  # steps before the capture, in which the libraries choose kernels and take their workspace
+
+
+def capture(step: Callable[[], None], *, changed: Sequence[Tensor]) -> Callable[[], None] | None:
+    """A function that replays ``step`` as one launch, or None where it cannot be captured.
+
+    ``step`` reads and writes the same tensors at every call and asks nothing of the host; ``changed`` are
+    those it writes, and they leave here as they came.
+    """
+    device = changed[0].device
+    before = [tensor.clone() for tensor in changed]
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.device(device):
+            aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            aside.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(aside):
+                for _ in range(_WARM_UP):
+                    step()
+            torch.cuda.current_stream().wait_stream(aside)
+            with torch.cuda.graph(graph):
+                step()
+    except RuntimeError:  # an operation that cannot be captured: the caller goes on step by step
+        return None
+    finally:
+        for tensor, value in zip(changed, before, strict=True):
+            tensor.copy_(value)
+    return graph.replay
+
+
+@contextmanager
+def matmul_precision(kind: MatmulPrecision) -> Iterator[None]:
+    """Within it float32 matrix products have this precision, whatever the surrounding program chose.
+
+    >>> with matmul_precision("tf32"):
+    ...     torch.get_float32_matmul_precision()
+    'high'
+    """
+    before = torch.get_float32_matmul_precision()
+    wanted = "high" if kind == "tf32" else "highest"
+    if before == wanted:
+        yield
+        return
+    torch.set_float32_matmul_precision(wanted)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,100 @@
+"""Networks of one architecture, held as one: every parameter carries a leading member axis."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from undertow.errors import ModelError, nearest
+
+__all__ = ["Ensemble"]
+
+
+class Ensemble(ABC):
+    """M networks that share an architecture, evaluated and differentiated together.
+
+    ``weights`` maps each parameter's name to a tensor (M, …); optimisers change these tensors in place.
+    ``trained`` are the names that are not frozen. Subclasses say how logits and gradients are computed.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[nn.Module],
+        *,
+        frozen: Sequence[str],
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        _check_alike(networks)
+        names = [name for name, _ in networks[0].named_parameters()]
+        for name in frozen:
+            if name not in names:
+                raise ModelError(
+                    f"frozen names {name!r}, which the network does not have: {nearest(name, names)}"
+                )
+        self.trained = tuple(name for name in names if name not in set(frozen))
+        self.size = len(networks)
+        self.dtype, self.device = dtype, device
+        self.weights = _stack([dict(network.named_parameters()) for network in networks], dtype, device)
+        self.buffers = _stack([dict(network.named_buffers()) for network in networks], dtype, device)
+        self._template = copy.deepcopy(networks[0]).to(dtype=dtype, device=device).requires_grad_(True)
+
+    @abstractmethod
+    def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, Any]:
+        """Logits (M, B, k) of samples (B, …), or with ``own`` of each member's samples (M, B, …).
+
+        The second value is what ``backward`` needs.
+        """
+
+    @abstractmethod
+    def backward(self, kept: Any, slopes: Tensor, *, onto: Mapping[str, Tensor]) -> None:
+        """Add each trained parameter's gradient to ``onto[name]`` (M, …), given that of the logits (M, B, k).
+
+        ``onto`` may be the weights themselves: slopes times -η then make this a step of gradient descent,
+        without a gradient ever being stored. ``slopes`` may be overwritten.
+        """
+
+    @abstractmethod
+    def floats_per_sample(self, sample: Tensor) -> int:
+        """How many values one sample, given as (1, …), occupies on its way through all members."""
+
+    @torch.no_grad()
+    def logits(self, x: Tensor) -> Tensor:
+        """Logits (M, B, k) of samples (B, …)."""
+        return self.forward(x, own=False)[0]
+
+    def network(self, index: int) -> nn.Module:
+        """A copy of one member in eval mode."""
+        network = copy.deepcopy(self._template).eval()
+        with torch.no_grad():
+            for name, parameter in network.named_parameters():
+                parameter.copy_(self.weights[name][index])
+            for name, buffer in network.named_buffers():
+                buffer.copy_(self.buffers[name][index])
+        return network
+
+
+def _stack(members: list[dict[str, Any]], dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
+    def place(tensor: Tensor) -> Tensor:
+        return tensor.detach().to(device=device, dtype=dtype if tensor.is_floating_point() else tensor.dtype)
+
+    return {name: torch.stack([place(member[name]) for member in members]) for name in members[0]}
+
+
+def _check_alike(networks: Sequence[nn.Module]) -> None:
+    first = networks[0]
+    shapes = {name: tuple(parameter.shape) for name, parameter in first.named_parameters()}
+    if not shapes:
+        raise ModelError("The network has no parameters: there is nothing to train.")
+    for index, network in enumerate(networks[1:], start=1):
+        other = {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
+        if str(network) != str(first) or other != shapes:
+            raise ModelError(
+                f"Networks that train together share one architecture, and member {index} differs from "
+                f"member 0: train it apart.\nmember 0: {first}\nmember {index}: {network}"
+            )

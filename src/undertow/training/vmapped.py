@@ -1,0 +1,96 @@
+"""Networks of any architecture as one: the module called once, mapped over stacked parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from undertow.errors import ModelError
+from undertow.training.ensemble import Ensemble
+
+__all__ = ["VmappedNetworks"]
+
+_BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
+_DROPOUTS = (nn.modules.dropout._DropoutNd,)
+
+
+class VmappedNetworks(Ensemble):
+    """M networks of one architecture through ``torch.func.vmap``; gradients by autograd.
+
+    The networks run in the mode they were given in. Dropout and BatchNorm in train mode are refused: the one
+    would draw from an unseeded generator, the other changes its buffers while it is measured.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[nn.Module],
+        *,
+        frozen: Sequence[str],
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        for name, module in networks[0].named_modules():
+            if module.training and isinstance(module, _DROPOUTS) and module.p > 0:
+                raise ModelError(
+                    f"{name!r} is a Dropout in train mode, whose draws no seed decides here: "
+                    "call network.eval() before training, or build the network without it."
+                )
+            if module.training and isinstance(module, _BATCH_NORMS):
+                raise ModelError(
+                    f"{name!r} is a BatchNorm in train mode, which ties the samples of a batch together: "
+                    "call network.eval() to train with its statistics fixed."
+                )
+        super().__init__(networks, frozen=frozen, dtype=dtype, device=device)
+        self._template.train(networks[0].training)
+
+    def floats_per_sample(self, sample: Tensor) -> int:
+        sizes: list[int] = []
+
+        def note(module: nn.Module, inputs: object, output: object) -> None:  # noqa: ARG001
+            sizes.append(output.numel() if isinstance(output, Tensor) else 0)
+
+        hooks = [module.register_forward_hook(note) for module in self._template.modules()]
+        try:
+            with torch.no_grad():
+                self._template(sample)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return self.size * max(1, sum(sizes))
+
+    @torch.no_grad()
+    def logits(self, x: Tensor) -> Tensor:
+        return self._map(self.weights, x, own=False)
+
+    def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, tuple[Tensor, list[Tensor]]]:
+        leaves = {name: weight.detach() for name, weight in self.weights.items()}
+        trained = [leaves[name].requires_grad_() for name in self.trained]
+        with torch.enable_grad():
+            logits = self._map(leaves, x, own=own)
+        return logits.detach(), (logits, trained)
+
+    def backward(
+        self, kept: tuple[Tensor, list[Tensor]], slopes: Tensor, *, onto: Mapping[str, Tensor]
+    ) -> None:
+        logits, trained = kept
+        if trained:
+            for name, gradient in zip(
+                self.trained, torch.autograd.grad(logits, trained, slopes), strict=True
+            ):
+                onto[name].add_(gradient)
+
+    def _map(self, weights: dict[str, Tensor], x: Tensor, *, own: bool) -> Tensor:
+        def logits_of(weights: dict[str, Tensor], buffers: dict[str, Tensor], samples: Tensor) -> Tensor:
+            logits: Tensor = functional_call(self._template, (weights, buffers), (samples,))
+            return logits
+
+        logits = vmap(logits_of, in_dims=(0, 0, 0 if own else None))(weights, self.buffers, x)
+        if logits.dim() != 3:
+            raise ModelError(
+                f"The network turns {x.shape[1 if own else 0]} samples into shape {tuple(logits.shape[1:])}: "
+                "training wants logits of shape (N, k), with k = 1 for one logit."
+            )
+        return logits

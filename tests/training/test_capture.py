@@ -1,0 +1,104 @@
+"""The captured step: the same numbers as step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.training import cases
+from tests.training.cases import data, recipe, trained, weights
+from undertow.training import Trainer
+from undertow.training import trainer as trainer_module
+from undertow.training.capture import capture, matmul_precision
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def networks(device: str, *, optimizer: str = "sgd", **changes: object) -> Trainer:
+    recipes = [
+        recipe(optimizer=optimizer, seed=seed, learning_rate=0.01 * (seed + 1), **changes)
+        for seed in range(3)
+    ]
+    return Trainer([cases.dense("relu")(seed) for seed in range(3)], *data(), recipes, device=device)
+
+
+def largest_difference(ours: Trainer, theirs: Trainer) -> float:
+    return max(
+        float((weight.cpu() - weights(theirs.network(index))[name].cpu()).abs().max())
+        for index in range(3)
+        for name, weight in weights(ours.network(index)).items()
+    )
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("optimizer", cases.OPTIMIZERS)
+def test_a_replayed_step_reads_the_batch_of_its_turn(
+    optimizer: str, shuffle: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What surrounds the graph, on any machine: the captured step is called where CUDA would replay it."""
+    replays: list[int] = []
+
+    def call_again(step: Callable[[], None], *, changed: Sequence[Tensor]) -> Callable[[], None]:
+        assert all(tensor.data_ptr() for tensor in changed)
+        return lambda: (replays.append(1), step())[1]  # type: ignore[func-returns-value]
+
+    expected = trained(networks("cpu", optimizer=optimizer, shuffle=shuffle))
+    monkeypatch.setattr(trainer_module, "capture", call_again)
+    replayed = networks("cpu", optimizer=optimizer, shuffle=shuffle)
+    replayed._may_capture = True
+    trained(replayed)
+    assert len(replays) == (3 if optimizer == "gd" else 3 * 4)  # of five batches the last is partial
+    assert largest_difference(replayed, expected) == 0
+
+
+@needs_cuda
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("optimizer", cases.OPTIMIZERS)
+def test_a_gpu_trains_as_a_cpu_does(optimizer: str, shuffle: bool) -> None:
+    on_gpu = trained(networks("cuda", optimizer=optimizer, shuffle=shuffle))
+    assert on_gpu._replay is not None
+    assert largest_difference(on_gpu, trained(networks("cpu", optimizer=optimizer, shuffle=shuffle))) < 1e-10
+    assert on_gpu.network(0).get_parameter("hidden1.weight").is_cuda
+
+
+@needs_cuda
+def test_a_gpu_resumes_bit_for_bit() -> None:
+    first = networks("cuda", dtype="float32")
+    first.advance(7)
+    second = networks("cuda", dtype="float32")
+    second.restore(first.state())
+    assert largest_difference(trained(first), trained(second)) == 0
+
+
+@needs_cuda
+def test_other_architectures_train_on_a_gpu() -> None:
+    pairs = [
+        trained(
+            Trainer([cases.convolutional(0)] * 2, *data(), [recipe(seed=1), recipe(seed=2)], device=device)
+        )
+        for device in ("cuda", "cpu")
+    ]
+    for name, weight in weights(pairs[0].network(1)).items():
+        torch.testing.assert_close(weight.cpu(), weights(pairs[1].network(1))[name], rtol=1e-9, atol=1e-12)
+
+
+@needs_cuda
+def test_what_cannot_be_captured_is_left_as_it_was() -> None:
+    tensor = torch.ones(3, device="cuda")
+
+    def step() -> None:
+        tensor.mul_(2)
+        tensor.sum().item()  # asks the host, which no graph can
+
+    assert capture(step, changed=[tensor]) is None
+    assert tensor.tolist() == [1, 1, 1]
+
+
+def test_precision_of_products_is_put_back_also_after_an_error() -> None:
+    before = torch.get_float32_matmul_precision()
+    with pytest.raises(KeyError, match="high"), matmul_precision("tf32"):
+        raise KeyError(torch.get_float32_matmul_precision())
+    assert torch.get_float32_matmul_precision() == before
