@@ -16,13 +16,14 @@ class Status(StrEnum):
 
     EXACT = "exact"
     CONVERGED = "converged"
+    TRACKED = "tracked"
     MAX_STEPS = "max-steps"
     HEURISTIC = "heuristic"
 
     @property
     def ok(self) -> bool:
         """Whether the value is as accurate as was asked for."""
-        return self in (Status.EXACT, Status.CONVERGED)
+        return self in (Status.EXACT, Status.CONVERGED, Status.TRACKED)
 
     @property
     def sentence(self) -> str:
@@ -32,6 +33,10 @@ class Status(StrEnum):
 _SENTENCES = {
     Status.EXACT: "Computed directly; the error is rounding alone.",
     Status.CONVERGED: "Every sample's error bound is within the tolerance asked for.",
+    Status.TRACKED: (
+        "Converged from a warm start: every residual is within the tolerance, but that no other direction has "
+        "overtaken the one followed is inherited from the earlier call; measure cold now and then."
+    ),
     Status.MAX_STEPS: (
         "Some samples ran out of steps before their bound met rtol: raise max_steps, loosen rtol, "
         "or use dtype=torch.float64; their reported error is still valid."

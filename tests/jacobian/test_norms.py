@@ -120,8 +120,8 @@ def test_warm_start_costs_less_and_is_as_right() -> None:
         net[0].weight.add_(0.01 * torch.randn(300, 100) * 300**-0.5)  # type: ignore[index,union-attr,operator]
     again = ut.jacobian_norms(net, x)
     warm = ut.jacobian_norms(net, x, start=cold, keep_vectors=True)
-    assert warm.status.ok
-    assert float(warm.steps.double().mean()) <= 0.5 * float(again.steps.double().mean())
+    assert warm.status is Status.TRACKED
+    assert float(warm.steps.double().mean()) <= 0.65 * float(again.steps.double().mean())
     assert bool(((warm.value - dense_norms(net, x)).abs() <= warm.error).all())
 
 

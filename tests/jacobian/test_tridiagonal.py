@@ -53,7 +53,7 @@ def test_upper_bound_is_where_the_polynomial_reaches_its_target(
     diagonal, off = _random(5, steps, seed, 0.5)
     values = torch.linalg.eigvalsh(_dense(diagonal, off))
     matrix = LanczosMatrix(diagonal, off)
-    bound = matrix.upper_bound(matrix.ritz(), threshold)
+    bound = matrix.upper_bound(matrix.ritz(), -math.log(threshold))
 
     def log_p(point: Tensor) -> Tensor:
         logs: Tensor = (point[:, None] - values).log().sum(1) - off.log().sum(1)

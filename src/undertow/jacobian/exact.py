@@ -42,7 +42,7 @@ def largest_eigenvalue(gram: Tensor, *, keep_vectors: bool = False) -> tuple[Ten
             values, vectors = torch.linalg.eigh(gram)
             return values[:, -1], vectors[:, :, -1]
         return torch.linalg.eigvalsh(gram)[:, -1], None
-    except RuntimeError:  # LinAlgError happens on many repeated eigenvalues
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # happens on many repeated eigenvalues
         return by_squaring(gram)
 
 

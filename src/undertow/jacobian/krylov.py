@@ -1,4 +1,4 @@
-"""Batched Golub–Kahan–Lanczos for the largest singular value of every sample's Jacobian."""
+"""Batched Lanczos for the largest singular value of every sample's Jacobian, with an error bound for each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from undertow.jacobian.operator import JacobianOperator
 
 __all__ = ["Krylov", "golub_kahan"]
 
-# Share of fresh randomness in a warm start: enough to notice a new top direction, too little to lose the old one.
-_WARM_NOISE = 0.1
+# A warm start keeps a share of fresh randomness, and must rule out by that alone, with even odds, a new top direction
+# whose norm is larger by twice the tolerance. (Where two norms cross, the residual of the old direction cannot tell.)
+_WARM_NOISE = 0.3
+_WARM_RISK = 0.5
+_WARM_SLACK = 2.0
 
 
 @dataclass(frozen=True)
 class Krylov:
-    """Per sample: Ritz value, upper bound, residual, steps, miss probability, right vector on the small side."""
+    """Per sample: Ritz value, upper bound, residual, steps, miss probability, vector on the small side."""
 
     value: Tensor
     upper: Tensor
@@ -40,16 +43,16 @@ def golub_kahan(
     risk: float,
     keep_vectors: bool,
 ) -> Krylov:
-    """Bidiagonalise J(x_i) from ``start`` (N, small side), each sample until its own bound is met.
+    """Largest singular values from ``start``, (N, small side), each sample until its own bound is met.
 
-    J V_k = U_k B_k and Jᵀ U_k = V_k B_kᵀ + β_k v_{k+1} e_kᵀ; T = BᵀB is the Lanczos matrix of JᵀJ. The
-    basis on the small side is reorthogonalised in full (the other side needs none for the largest
-    singular value, Simon & Zha 2000). If the Krylov space closes before that (rank smaller than the
-    steps), β = 0 and the Ritz value is the norm itself.
+    Golub–Kahan–Lanczos in its one-sided form: Lanczos on JᵀJ, or on JJᵀ where the output is the smaller side.
+    The long side is never stored, normalised or orthogonalised, which for the largest singular value costs
+    no accuracy and saves most of the memory traffic. The basis on the small side is reorthogonalised in full.
+    If the Krylov space closes (the rank is smaller than the steps), the Ritz value is the norm itself.
 
-    A sample has converged when its residual ‖Jᵀu − σv‖ ≤ rtol·σ and, from a random start, the upper
-    bound that fails with probability ≤ ``risk`` is within rtol·σ too. From a ``warm`` start only the
-    residual is asked for; ``risk`` then says what the fresh share of the start alone can promise.
+    A sample has converged when its residual ‖Jᵀu − σv‖ is within rtol·σ, and so is the upper bound that fails
+    with probability at most ``risk`` (see :mod:`undertow.jacobian.tridiagonal`). From a ``warm`` start the
+    residual is the error, and the bound need only hold with even odds at twice the tolerance.
     """
     run = _Run(operator, start, warm, rtol, max_steps, risk, keep_vectors)
     while run.advance():
@@ -69,20 +72,20 @@ class _Run:
         keep_vectors: bool,
     ) -> None:
         count, self.dimension = start.shape
-        self.rtol, self.risk, self.warm = rtol, risk, warm is not None
+        self.rtol = rtol
         self.operator = operator
         self.adjoint = operator.out_size < operator.in_size
         self.max_steps = min(max_steps, self.dimension)
-        self.threshold = tridiagonal.miss_threshold(self.dimension, risk) * (
-            _WARM_NOISE if self.warm else 1.0
-        )
-        # Below this fraction of the largest coefficient a new direction is rounding, and the space has closed.
+        self.warm = warm is not None
+        self.risk = _WARM_RISK if self.warm else risk
+        share = _WARM_NOISE if self.warm else 1.0
+        self.log_target = -math.log(share * tridiagonal.miss_threshold(self.dimension, self.risk))
+        # Below this fraction of the largest coefficient a new direction is rounding: the space has closed.
         self.closing = 4 * torch.finfo(start.dtype).eps * math.sqrt(self.dimension)
         self.basis = start.new_empty(count, min(32, self.max_steps), self.dimension)
         self.basis[:, 0] = _mixed(start, warm)
-        self.left: Tensor | None = None
-        self.alpha = start.new_zeros(count, self.max_steps, dtype=torch.float64)
-        self.beta = torch.zeros_like(self.alpha)
+        self.diagonal = start.new_zeros(count, self.max_steps, dtype=torch.float64)
+        self.off = torch.zeros_like(self.diagonal)
         self.largest = start.new_zeros(count)
         self.unit: Tensor | None = None
         self.step = 0
@@ -97,50 +100,46 @@ class _Run:
         self.converged = torch.zeros(count, dtype=torch.bool)
         self.vectors = torch.zeros_like(start) if keep_vectors else None
 
-    def _forward(self, vector: Tensor) -> Tensor:
+    def _gram(self, vector: Tensor) -> Tensor:
+        """JᵀJ v, or JJᵀ v, in units that keep squares within float32's range."""
         image = self.operator.vjp(vector) if self.adjoint else self.operator.jvp(vector)
-        return image if self.unit is None else image * self.unit
+        if self.step == 0:
+            self._rescale_if_extreme(image)
+        if self.unit is not None:
+            image = image * self.unit
+        onward = self.operator.jvp(image) if self.adjoint else self.operator.vjp(image)
+        return onward if self.unit is None else onward * self.unit
 
-    def _backward(self, vector: Tensor) -> Tensor:
-        image = self.operator.jvp(vector) if self.adjoint else self.operator.vjp(vector)
-        return image if self.unit is None else image * self.unit
+    def _rescale_if_extreme(self, image: Tensor) -> None:
+        size = image.abs().amax(1)
+        extreme = (size > 0) & ((size < 1e-12) | (size > 1e12))
+        if bool(extreme.any()):
+            self.unit = torch.where(extreme, 1 / size, 1.0)[:, None]
 
     def advance(self) -> bool:
         """One step for all active samples; False when none is left."""
-        right = self.basis[:, self.step]
-        left = self._forward(right)
-        if self.step == 0:
-            left = self._rescale_if_extreme(left)
-        elif self.left is not None:
-            left = torch.addcmul(left, self.left, self.beta[:, self.step - 1, None].to(left.dtype), value=-1)
-        alpha = torch.linalg.vector_norm(left, dim=1)
-        self.largest = torch.maximum(self.largest, alpha)
-        alpha = torch.where(alpha <= self.closing * self.largest, 0.0, alpha)
-        self.left = left.mul_(_inverse(alpha)[:, None])
-        onward = torch.addcmul(self._backward(self.left), right, alpha[:, None], value=-1)
+        vector = self.basis[:, self.step]
+        onward = self._gram(vector)
+        diagonal = (onward * vector).sum(1)
+        self.largest = torch.maximum(self.largest, diagonal)
+        onward = torch.addcmul(onward, vector, diagonal[:, None], value=-1)
+        if self.step > 0:
+            before = self.off[:, self.step - 1, None].to(onward.dtype)
+            onward = torch.addcmul(onward, self.basis[:, self.step - 1], before, value=-1)
+        # After the recurrence only rounding is left to take out, so once is enough.
         onward = self._reorthogonalised(onward)
-        beta = torch.linalg.vector_norm(onward, dim=1)
-        self.largest = torch.maximum(self.largest, beta)
-        open_space = (alpha > 0) & (beta > self.closing * self.largest) & (self.step + 1 < self.dimension)
-        beta = torch.where(open_space, beta, 0.0)
-        self.alpha[:, self.step] = alpha.double()
-        self.beta[:, self.step] = beta.double()
+        off = torch.linalg.vector_norm(onward, dim=1)
+        open_space = (off > self.closing * self.largest) & (self.step + 1 < self.dimension)
+        off = torch.where(open_space, off, 0.0)
+        self.diagonal[:, self.step] = diagonal.double()
+        self.off[:, self.step] = off.double()
         self.step += 1
         last = self.step >= self.max_steps
         if not last:
-            self._append(onward.mul_(_inverse(beta)[:, None]))
+            self._append(onward.mul_(_inverse(off)[:, None]))
         if last or self.step >= self.next_check:
             self._check(last)
         return len(self.active) > 0
-
-    def _rescale_if_extreme(self, left: Tensor) -> Tensor:
-        """Work with J/c where J is so small or large that squares would leave float32's range."""
-        size = left.abs().amax(1)
-        extreme = (size > 0) & ((size < 1e-12) | (size > 1e12))
-        if not bool(extreme.any()):
-            return left
-        self.unit = torch.where(extreme, 1 / size, 1.0)[:, None]
-        return left * self.unit
 
     def _reorthogonalised(self, vector: Tensor) -> Tensor:
         known = self.basis[:, : self.step + 1]
@@ -157,56 +156,75 @@ class _Run:
 
     def _check(self, last: bool) -> None:
         """What is known by now of every active sample; those whose bound is met leave."""
-        alpha, beta = self.alpha[:, : self.step].cpu(), self.beta[:, : self.step].cpu()
-        diagonal = alpha.square()
-        diagonal[:, 1:] += beta[:, :-1].square()
-        matrix = tridiagonal.LanczosMatrix(diagonal, alpha * beta)
+        diagonal, off = self.diagonal[:, : self.step].cpu(), self.off[:, : self.step].cpu()
+        matrix = tridiagonal.LanczosMatrix(diagonal, off)
+        closed = (off == 0).any(1)
         ritz = matrix.ritz()
-        vector = matrix.vector(ritz)
+        reach = self.rtol * (_WARM_SLACK if self.warm else 1.0)
+        log_p = matrix.log_polynomial(ritz * (1 + reach) ** 2)
+        bounded = closed | (log_p >= self.log_target)
+        looked_at = torch.ones_like(bounded) if last else bounded
+        residual = torch.full_like(ritz, math.inf)
         value = ritz.clamp_min(0).sqrt()
-        closed = (beta == 0).any(1)
-        # The left Ritz vector is B y / σ, and the residual β_k times its last entry α_k y_k / σ.
-        residual = torch.where(
-            closed, 0.0, beta[:, -1] * alpha[:, -1] * vector[:, -1].abs() * _inverse(value)
-        )
-        upper = torch.where(closed, value, matrix.upper_bound(ritz, self.threshold).sqrt())
-        tolerance = self.rtol * value
-        excess = residual if self.warm else torch.maximum(residual, upper - value)
-        good = closed | (excess <= tolerance)
-
-        leaving = torch.ones_like(good) if last else good
-        index = self.active[leaving]
-        beyond = (value + torch.maximum(residual, tolerance)).square()
-        log_miss = math.log(self.risk / self.threshold) - matrix.log_polynomial(beyond)
-        unit = 1.0 if self.unit is None else self.unit[:, 0].double().cpu()[leaving]
-        self.value[index] = value[leaving] / unit
-        self.upper[index] = upper[leaving] / unit
-        self.residual[index] = residual[leaving] / unit
-        self.miss[index] = torch.where(closed, 0.0, log_miss.exp().clamp_max(1.0))[leaving]
-        self.converged[index] = good[leaving]
-        self.steps[index] = ((beta[leaving] > 0).cumprod(1).sum(1) + 1).clamp_max(self.step)
-        if self.vectors is not None and len(index) > 0:
-            self._keep_vectors(vector, leaving, index)
+        if bool(looked_at.any()):
+            part = matrix.take(looked_at)
+            vector = part.vector(ritz[looked_at])
+            # ‖JᵀJv − θv‖ = b_k |y_k|, and the singular pair's residual is that over σ.
+            length = off[looked_at, -1] * vector[:, -1].abs() * _inverse(value[looked_at])
+            residual[looked_at] = torch.where(closed[looked_at], 0.0, length)
+            good = bounded & (residual <= self.rtol * value)
+            self._leave(good | last, good, closed, looked_at, part, vector, ritz, value, residual)
+        else:
+            good = torch.zeros_like(bounded)
         if last:
             self.active = self.active[:0]
         else:
-            self._schedule(excess[~good], tolerance[~good])
+            self._schedule(log_p[~good], residual[~good])
             self._drop(good)
 
-    def _keep_vectors(self, small: Tensor, leaving: Tensor, index: Tensor) -> None:
-        assert self.vectors is not None
-        here = leaving.to(self.basis.device)
-        coordinates = small[leaving].to(self.basis)
-        vectors = torch.bmm(coordinates[:, None, :], self.basis[here, : self.step])[:, 0]
-        self.vectors[index.to(vectors.device)] = vectors
+    def _leave(
+        self,
+        leaving: Tensor,
+        good: Tensor,
+        closed: Tensor,
+        looked_at: Tensor,
+        part: tridiagonal.LanczosMatrix,
+        vector: Tensor,
+        ritz: Tensor,
+        value: Tensor,
+        residual: Tensor,
+    ) -> None:
+        """Write down the results of the samples that leave, a part of those looked at."""
+        inside = leaving[looked_at]
+        index = self.active[leaving]
+        part = part.take(inside)
+        upper = value[leaving] + residual[leaving]
+        if not self.warm:
+            bound = part.upper_bound(ritz[leaving], self.log_target, begin=(1 + self.rtol) ** 2)
+            upper = torch.where(closed[leaving], value[leaving], bound.sqrt())
+        beyond = (value[leaving] + torch.maximum(residual[leaving], upper - value[leaving])).square()
+        log_miss = math.log(self.risk) + self.log_target - part.log_polynomial(beyond)
+        unit = 1.0 if self.unit is None else self.unit[:, 0].double().cpu()[leaving]
+        self.value[index] = value[leaving] / unit
+        self.upper[index] = upper / unit
+        self.residual[index] = residual[leaving] / unit
+        self.miss[index] = torch.where(closed[leaving], 0.0, log_miss.exp().clamp_max(1.0))
+        self.converged[index] = good[leaving]
+        off = self.off[:, : self.step].cpu()[leaving]
+        self.steps[index] = ((off > 0).cumprod(1).sum(1) + 1).clamp_max(self.step)
+        if self.vectors is not None and len(index) > 0:
+            here = leaving.to(self.basis.device)
+            coordinates = vector[inside].to(self.basis)
+            kept = torch.bmm(coordinates[:, None, :], self.basis[here, : self.step])[:, 0]
+            self.vectors[index.to(kept.device)] = kept
 
-    def _schedule(self, excess: Tensor, tolerance: Tensor) -> None:
-        """The next check, where the slower half should be done: at a spectrum's edge the error falls as 1/k²."""
-        if len(excess) == 0:
+    def _schedule(self, log_p: Tensor, residual: Tensor) -> None:
+        """The next check, where the slower half should be done: log p_k grows in proportion to the steps."""
+        if len(log_p) == 0:
             return
-        ratio = float((excess / tolerance.clamp_min(1e-300)).median())
-        guess = self.step * min(max(ratio, 1.0) ** 0.5, 1.5)
-        self.next_check = min(max(self.step + 3, math.ceil(guess)), self.max_steps)
+        waiting = torch.where(torch.isfinite(residual), 1.2, self.log_target / log_p.clamp_min(0.1))
+        factor = float(waiting.clamp(1.0, 1.35).median())
+        self.next_check = min(max(self.step + 2, math.ceil(self.step * factor)), self.max_steps)
 
     def _drop(self, good: Tensor) -> None:
         """Take finished samples out of the batch, once that pays for the copy."""
@@ -219,8 +237,7 @@ class _Run:
             index = index.to(self.basis.device)
             self.operator = self.operator.take(index)
             self.basis = self.basis[index]
-            self.alpha, self.beta, self.largest = self.alpha[index], self.beta[index], self.largest[index]
-            self.left = None if self.left is None else self.left[index]
+            self.diagonal, self.off, self.largest = self.diagonal[index], self.off[index], self.largest[index]
             self.unit = None if self.unit is None else self.unit[index]
 
     def result(self) -> Krylov:

@@ -37,11 +37,11 @@ class JacobianNorms:
     - ``exact``: rounding of the working precision, in the Jacobian that the forward pass defines (a ReLU
       whose input is zero to rounding may fall on either side).
     - ``krylov``: ``value`` is a lower bound up to rounding, and the true norm is at most ``value + error``
-      unless the random start nearly missed the top direction, which has probability at most ``risk`` per
-      sample. ``error`` is the larger of that random-start bound and the residual ‖Jᵀu − σv‖, plus
-      rounding. After a warm start, ``error`` is the residual alone: some singular value lies that close;
-      that it is the largest is inherited from the call that gave the vectors, and ``risk`` says what the
-      fresh randomness in the start promises by itself.
+      unless the sample's random start nearly missed the top direction, which has at most the probability
+      in ``risk``. ``error`` is the larger of that random-start bound and the residual ‖Jᵀu − σv‖, plus
+      rounding. By default all N bounds hold together with 99 %. After a warm start ``error`` is the residual:
+      some singular value lies that close. That it is the largest is inherited from the call that gave the
+      vectors; by itself the start's fresh randomness gives even odds against one larger by 2·rtol.
     - ``power``: nothing; ``error`` is infinite.
 
     ``status`` is the worst over the samples, ``converged`` tells them apart, ``steps`` is what each took.
@@ -81,7 +81,7 @@ def jacobian_norms(
     Jacobian is at most 64, and Golub–Kahan–Lanczos with an error bound otherwise. ``"power"`` is
     Algorithm 2 of Wang, Min & Ruan (2024) as printed, ``"power-authors"`` their code's 30-step form.
 
-    ``rtol`` bounds error/value; ``risk`` is the allowed probability, per sample, that a random start hid a
+    ``rtol`` bounds error/value; ``risk`` is the allowed probability that any of the N random starts hid a
     larger norm. ``start`` takes an earlier result (made with ``keep_vectors=True``) for a warm start.
     Samples are worked on in chunks that keep within ``memory_budget`` bytes, by default a quarter of what
     is free. Nothing is drawn from the global random state; without ``generator`` a fixed seed is used.
@@ -104,7 +104,8 @@ def jacobian_norms(
         small = min(few.in_size, outputs)
         if method == "auto":
             method = "exact" if small <= _SMALL_SIDE else "krylov"
-        plan = _Plan(method, rtol, risk, max_steps or _default_steps(method, small, rtol, risk), keep_vectors)
+        each = risk / (1 if few.constant else len(x))  # so that all bounds hold together
+        plan = _Plan(method, rtol, each, max_steps or _default_steps(method, small, rtol, each), keep_vectors)
         if few.constant:
             # A linear network: one Jacobian for all samples.
             starts = plan.starts(1, few, generator)
@@ -235,7 +236,7 @@ class _Plan:
             steps=found.steps,
             risk=found.risk,
             converged=found.converged,
-            status=Status.CONVERGED if bool(found.converged.all()) else Status.MAX_STEPS,
+            status=_status(found.converged, warm is not None),
             method="krylov",
             vectors=found.vectors,
         )
@@ -257,6 +258,12 @@ class _Plan:
         )
 
 
+def _status(converged: Tensor, warm: bool) -> Status:
+    if not bool(converged.all()):
+        return Status.MAX_STEPS
+    return Status.TRACKED if warm else Status.CONVERGED
+
+
 def _warm_vectors(start: JacobianNorms | None, count: int, small: int, x: Tensor) -> Tensor | None:
     if start is None:
         return None
@@ -271,7 +278,7 @@ def _warm_vectors(start: JacobianNorms | None, count: int, small: int, x: Tensor
 
 
 _PER_SAMPLE = ("value", "error", "steps", "risk", "converged")
-_WORST_FIRST = (Status.HEURISTIC, Status.MAX_STEPS, Status.CONVERGED, Status.EXACT)
+_WORST_FIRST = (Status.HEURISTIC, Status.MAX_STEPS, Status.TRACKED, Status.CONVERGED, Status.EXACT)
 
 
 def _joined(parts: list[JacobianNorms]) -> JacobianNorms:

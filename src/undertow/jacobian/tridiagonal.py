@@ -138,27 +138,38 @@ class LanczosMatrix:
         logs += product.log()
         return torch.where(smallest > 0, logs, -math.inf), derivative
 
-    def upper_bound(self, ritz: Tensor, threshold: float) -> Tensor:
-        """The point beyond θ where p_k = 1/threshold, (N,).
+    def upper_bound(self, ritz: Tensor, log_target: float, *, begin: float = 10.0) -> Tensor:
+        """The point beyond θ where log p_k = ``log_target``, (N,); the search begins at ``begin``·θ.
 
-        In s = log(λ − θ), log p_k is convex and increasing, with slope between 1 and k; Newton's iteration
-        from the right is monotone, so every iterate is already a valid bound and the last is taken.
+        In s = log(λ − θ), log p_k is convex and increasing, with slope between 1 and k. Newton's iteration comes
+        to the root from the right, where every iterate is a valid bound already.
         """
-        target = -math.log(threshold)
         root = ritz / self._scale
-        # Start where the bound certainly holds: ten times the spectrum, or beyond.
-        s = torch.full_like(root, math.log(10.0))
+        s = torch.log((begin - 1) * root.clamp_min(1e-30))
         for _ in range(12):
             value, derivative = self._log_and_slope(root + s.exp())
-            distance = (value - target) / (derivative * s.exp()).clamp_min(1.0)
-            # From the left of the root the tangent of a convex function leads to its right at once.
+            distance = (value - log_target) / (derivative * s.exp()).clamp_min(1.0)
             s = (s - distance).clamp(-36.0, 60.0)
             if bool((distance.abs() < 0.01).all()):
                 break
-        # One hundredth to the right of the root, where it holds again; the excess is 1 % of itself.
-        excess = (s + 0.02).exp()
-        value, _ = self._log_and_slope(root + excess)
-        return torch.where(value >= target, (root + excess) * self._scale, math.inf)
+        # A little to the right of the root, where it holds again; next to θ itself rounding decides, so look there
+        # until it does.
+        s = (s + 0.02).clamp_min(-30.0)
+        short = torch.zeros_like(root, dtype=torch.bool)
+        for _ in range(8):
+            short = self._log_and_slope(root + s.exp())[0] < log_target
+            if not bool(short.any()):
+                break
+            s = torch.where(short, s + 2.0, s)
+        return torch.where(short, math.inf, (root + s.exp()) * self._scale)
+
+    def take(self, samples: Tensor) -> LanczosMatrix:
+        """The matrices of some of the samples, by a mask or an index."""
+        part = object.__new__(LanczosMatrix)
+        part._scale = self._scale[samples]
+        part._diagonal, part._off = self._diagonal[:, samples], self._off[:, samples]
+        part._off_squared = self._off_squared[:, samples]
+        return part
 
     def vector(self, ritz: Tensor) -> Tensor:
         """Unit eigenvectors of T_k for θ, (N, k), by inverse iteration from just above it."""
