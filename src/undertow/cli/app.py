@@ -1,0 +1,256 @@
+"""The command line. Everything heavy is imported by the command that needs it: ``--help`` answers at once.
+
+Exit codes: 0 done; 1 something failed or is incomplete; 2 bad usage or configuration; 130 interrupted, with
+the command to go on printed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from undertow import __version__
+from undertow.errors import ConfigError, UndertowError
+
+__all__ = ["app", "main"]
+
+EngineName = Literal["here", "processes", "dask"]
+
+app = App(
+    name="undertow",
+    help="Measures the implicit bias of gradient descent toward fragile or robust networks.",
+    version=__version__,
+    help_epilogue="Exit codes: 0 done, 1 failed or incomplete, 2 bad usage or settings, 130 interrupted.",
+)
+data_app = App(name="data", help="Data sets: what is here, and how to get the rest.")
+app.command(data_app)
+
+
+@app.command
+def studies(*, json: bool = False) -> int:
+    """What can be reproduced, with what it costs.
+
+    Parameters
+    ----------
+    json: bool
+        Print for machines.
+    """
+    from undertow.cli.show import print_studies
+
+    return print_studies(as_json=json)
+
+
+@app.command
+def reproduce(
+    study: str,
+    *,
+    scale: Literal["smoke", "laptop", "paper"] = "laptop",
+    variant: str = "paper",
+    runs: Path = Path("runs"),
+    engine: EngineName = "here",
+    workers: int | None = None,
+    address: str | None = None,
+) -> int:
+    """Run a study, or go on with it; draw its figures and judge its claims.
+
+    Parameters
+    ----------
+    study: str
+        A name from `undertow studies`.
+    scale: Literal["smoke", "laptop", "paper"]
+        smoke takes seconds, laptop minutes, paper is the full grid.
+    variant: str
+        paper follows the text, authors their code.
+    runs: Path
+        The folder of the runs; what is finished there is not computed again.
+    engine: EngineName
+        In this process, in local processes, or on a Dask cluster.
+    workers: int
+        Number of processes; by default the number of cores.
+    address: str
+        The Dask scheduler, e.g. tcp://host:8786; without it dask starts a local cluster.
+    """
+    from undertow.cli.sweeps import run_studies
+    from undertow.studies import find
+
+    grid = find(study).grid(scale, variant)
+    return run_studies(runs, [grid], engine=engine, workers=workers, address=address)
+
+
+@app.command
+def run(
+    file: Path,
+    *overrides: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    runs: Path = Path("runs"),
+    engine: EngineName = "here",
+    workers: int | None = None,
+    address: str | None = None,
+) -> int:
+    """Run a study of your own from a TOML file.
+
+    Settings can be changed: `undertow run study.toml --training.epochs 5 --grid width=16,64`.
+
+    Parameters
+    ----------
+    file: Path
+        The study: sections data, model, training, probe, grid.
+    overrides: str
+        `--section.field value`, or `--grid axis=v1,v2`.
+    runs: Path
+        The folder of the runs.
+    engine: EngineName
+        In this process, in local processes, or on a Dask cluster.
+    workers: int
+        Number of processes; by default the number of cores.
+    address: str
+        The Dask scheduler.
+    """
+    from undertow.cli.sweeps import run_studies
+    from undertow.runs.toml import load_study
+
+    study = load_study(file, overrides)
+    return run_studies(runs, [study], engine=engine, workers=workers, address=address)
+
+
+@app.command
+def resume(
+    runs: Path,
+    *,
+    engine: EngineName = "here",
+    workers: int | None = None,
+    address: str | None = None,
+) -> int:
+    """Go on with every study in a folder; what is finished and whole is kept, what is damaged computed again.
+
+    Parameters
+    ----------
+    runs: Path
+        The folder of the runs.
+    engine: EngineName
+        In this process, in local processes, or on a Dask cluster.
+    workers: int
+        Number of processes; by default the number of cores.
+    address: str
+        The Dask scheduler.
+    """
+    from undertow.cli.sweeps import run_studies
+    from undertow.runs.store import Store
+
+    stored = Store(runs).studies()
+    return run_studies(
+        runs, [each.config for each in stored], engine=engine, workers=workers, address=address
+    )
+
+
+@app.command
+def claims(runs: Path, *, json: bool = False) -> int:
+    """The verdict on every claim of the studies in a folder.
+
+    Parameters
+    ----------
+    runs: Path
+        The folder of the runs.
+    json: bool
+        Print for machines.
+    """
+    from undertow.cli.show import print_claims
+
+    return print_claims(runs, as_json=json)
+
+
+@app.command
+def show(runs: Path, *, json: bool = False) -> int:
+    """What is in a folder: studies, how far they are, what is damaged.
+
+    Parameters
+    ----------
+    runs: Path
+        The folder of the runs.
+    json: bool
+        Print for machines.
+    """
+    from undertow.cli.show import print_store
+
+    return print_store(runs, as_json=json)
+
+
+@app.command
+def tour() -> int:
+    """A first look: measure a small network while it trains."""
+    import importlib
+
+    importlib.import_module("undertow.tour").main()
+    return 0
+
+
+@data_app.command(name="list")
+def data_list(*, json: bool = False) -> int:
+    """Every data set known by name, and whether it is here.
+
+    Parameters
+    ----------
+    json: bool
+        Print for machines.
+    """
+    from undertow.cli.data import print_list
+
+    return print_list(as_json=json)
+
+
+@data_app.command(name="fetch")
+def data_fetch(*names: str) -> int:
+    """Make data sets whole, downloading what is missing.
+
+    Parameters
+    ----------
+    names: str
+        Names from `undertow data list`.
+    """
+    from undertow.cli.data import fetch_all
+
+    if not names:
+        raise ConfigError("say which data sets to fetch; `undertow data list` names them.")
+    return fetch_all(names)
+
+
+@data_app.command(name="check")
+def data_check(*names: str) -> int:
+    """Verify the checksums of data sets; without names, of those that are here.
+
+    Parameters
+    ----------
+    names: str
+        Names from `undertow data list`.
+    """
+    from undertow.cli.data import check_all
+
+    return check_all(names)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point: run a command and exit with its code."""
+    sys.exit(_call(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def _call(arguments: list[str]) -> int:
+    from rich.console import Console
+
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        code = app(arguments, exit_on_error=False, print_error=True, result_action="return_value")
+    except CycloptsError:
+        return 2
+    except UndertowError as error:
+        errors.print(str(error), style="red", markup=False)
+        return 2 if isinstance(error, ConfigError) else 1
+    except KeyboardInterrupt:
+        errors.print("stopped.")
+        return 130
+    except BrokenPipeError:  # the reader of our output has had enough
+        sys.stderr.close()
+        return 0
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,60 @@
+"""What the command line does about data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from undertow.cli.show import print_json
+from undertow.data.local import State
+from undertow.data.sources import DatasetInfo, available, check, fetch
+
+__all__ = ["check_all", "fetch_all", "print_list"]
+
+
+def print_list(*, as_json: bool) -> int:
+    """Every data set known by name."""
+    found = available()
+    if as_json:
+        rows = [
+            {
+                "name": info.name,
+                "title": info.title,
+                "state": str(info.state),
+                "where": info.where,
+                "bytes": info.size,
+                "licence": info.licence,
+                "source": info.source,
+            }
+            for info in found
+        ]
+        print_json(rows)
+        return 0
+    table = Table("name", "state", "what", "where, or where from", pad_edge=False, box=None)
+    for info in found:
+        place = info.where or info.source
+        table.add_row(info.name, str(info.state), escape(info.title), escape(place))
+    Console(highlight=False).print(table)
+    return 0
+
+
+def fetch_all(names: Sequence[str]) -> int:
+    """Make each whole; 1 when one is not."""
+    return _report([fetch(name) for name in names])
+
+
+def check_all(names: Sequence[str]) -> int:
+    """Verify each; 1 when one is damaged or, where it was named, absent."""
+    if names:
+        return _report([check(name) for name in names])
+    return _report([info for info in available() if info.state is not State.ABSENT])
+
+
+def _report(found: list[DatasetInfo]) -> int:
+    console = Console(highlight=False, soft_wrap=True)
+    for info in found:
+        console.print(escape(info.sentence), style=None if info.state is State.PRESENT else "red")
+    return 0 if all(info.state is State.PRESENT for info in found) else 1

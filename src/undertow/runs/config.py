@@ -1,0 +1,274 @@
+"""Configurations: frozen sections for data, model, training and probe, and the trial made of them.
+
+A ``TrialConfig`` is *resolved*: every default is written out, the data's seed included, so that the hash
+of its canonical JSON is the trial's identity. Unknown keys and bad values raise one ``ConfigError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from undertow.errors import ConfigError
+from undertow.probe.measures import MEASURES, Measure, measure
+from undertow.runs.canonical import digest, dumps
+from undertow.runs.sentences import config_error, shown
+
+__all__ = [
+    "DataConfig",
+    "InitConfig",
+    "ModelConfig",
+    "ProbeConfig",
+    "Section",
+    "TrainingConfig",
+    "TrialConfig",
+    "settings",
+    "validate",
+]
+
+# Strict, so that `epochs = true` or "5" are mistakes and not the numbers 1 and 5.
+Count = Annotated[int, Field(strict=True, ge=1, le=10**9)]
+Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+Positive = Annotated[float, Field(strict=True, gt=0, le=1e300)]
+NonNegative = Annotated[float, Field(strict=True, ge=0, le=1e300)]
+Real = Annotated[float, Field(strict=True, ge=-1e3, le=1e3)]
+Text = Annotated[str, Field(strict=True, min_length=1, max_length=4096)]
+
+
+class Section(BaseModel):
+    """A frozen group of settings that refuses names it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class MixtureData(Section):
+    """x = yμ + z with μ ~ N(0, σ_p² I_d), z ~ N(0, σ_e² I_d), y = ±1 (Kou, Chen & Gu 2023)."""
+
+    name: Literal["kou-mixture"]
+    n: Count = 10
+    d: Count = 784
+    sigma_p: NonNegative = 0.01
+    sigma_e: NonNegative = 1.0
+    seed: Seed | None = None
+
+
+class NamedData(Section):
+    """A data set that ``undertow data list`` knows; see ``undertow.data.load``."""
+
+    name: Literal["digits", "mnist", "fashion-mnist", "cifar10", "autism", "dlbcl", "neuroblastoma"]
+    split: Literal["train", "test", "all"] = "train"
+    limit: Count | None = None
+    normalise: Literal["unit-norm", "centred", "mnist", "standardised"] | None = None
+    task: Literal["parity", "halves", "low-high", "first-last"] | None = None
+
+
+class TableData(Section):
+    """A CSV, Parquet or NPZ file with a column of classes."""
+
+    name: Literal["table"]
+    path: Text
+    label: Text
+    features: tuple[Text, ...] | None = None
+    split: Literal["train", "test", "all"] = "train"
+    limit: Count | None = None
+    normalise: Literal["unit-norm", "standardised"] | None = None
+
+
+DataConfig = Annotated[MixtureData | NamedData | TableData, Field(discriminator="name")]
+
+
+class GaussianInit(Section):
+    """W_ij ~ N(0, std²), b_i ~ N(0, bias²)."""
+
+    name: Literal["gaussian"]
+    std: NonNegative
+    bias: NonNegative = 0.0
+
+
+class VarianceInit(Section):
+    """W_ij ~ N(0, variance): the same numbers read as the stable-rank report's code reads them."""
+
+    name: Literal["gaussian-variance"]
+    variance: NonNegative
+
+
+class ScaledInit(Section):
+    """W_ij ~ N(0, 1/m^(1+2q)) (Wang, Min & Ruan 2024)."""
+
+    name: Literal["scaled"]
+    q: Real
+
+
+class HeInit(Section):
+    """W_ij ~ N(0, 2/inputs)."""
+
+    name: Literal["he"] = "he"
+
+
+InitConfig = Annotated[GaussianInit | VarianceInit | ScaledInit | HeInit, Field(discriminator="name")]
+Activation = Literal["relu", "leaky-relu", "linear", "tanh", "gelu"]
+
+
+class TwoLayerModel(Section):
+    """A σ(W x + b) + c; see ``undertow.models.two_layer``."""
+
+    name: Literal["two-layer"]
+    width: Count
+    activation: Activation = "relu"
+    init: InitConfig = HeInit()
+    bias: Literal["none", "hidden", "both"] = "none"
+    head: Literal["signs", "gaussian", "balanced-signs", "mean", "class-means"] = "signs"
+    outputs: Count | None = None
+
+
+class MlpModel(Section):
+    """A fully connected network of any depth; see ``undertow.models.mlp``."""
+
+    name: Literal["mlp"]
+    widths: tuple[Count, ...]
+    activation: Activation = "relu"
+    init: InitConfig = HeInit()
+    outputs: Count | None = None
+
+
+ModelConfig = Annotated[TwoLayerModel | MlpModel, Field(discriminator="name")]
+
+
+class TrainingConfig(Section):
+    """How a network is trained; see ``undertow.training.Recipe``. No ``batch_size`` means all of the data."""
+
+    optimizer: Literal["gd", "sgd", "adam"] = "gd"
+    learning_rate: Positive = 0.01
+    epochs: Annotated[int, Field(strict=True, ge=0, le=10**9)] = 100
+    batch_size: Count | None = None
+    shuffle: Annotated[bool, Field(strict=True)] = True
+    loss: Literal["logistic", "exponential", "bce", "cross-entropy"] = "cross-entropy"
+    dtype: Literal["float32", "float64"] = "float32"
+    momentum: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0
+    frozen: tuple[Text, ...] = ()
+    matmul_precision: Literal["float32", "tf32"] = "float32"
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.optimizer == "gd" and self.batch_size is not None:
+            raise ValueError("gd takes all of the data: leave batch_size out, or choose the optimizer sgd")
+        if self.optimizer == "adam" and self.momentum:
+            raise ValueError("adam has its own momentum: leave momentum out, or choose the optimizer sgd")
+        return self
+
+
+class ProbeConfig(Section):
+    """What is measured, how often, and on how many of the training points."""
+
+    measures: tuple[dict[str, Any], ...] = ({"name": "loss", "kind": "logistic"},)
+    every: Literal["epoch", "log"] | Count = "epoch"
+    limit: Count | None = None
+
+    @field_validator("measures", mode="before")
+    @classmethod
+    def _written_out(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple) or not value:
+            raise ValueError(f"{shown(value)} is no list of measures; write e.g. ['stable-rank', 'loss']")
+        return tuple(_written_out(each) for each in value)
+
+    def build(self) -> tuple[Measure, ...]:
+        """The measures themselves."""
+        return tuple(measure(**each) for each in self.measures)
+
+
+def _written_out(given: Any) -> dict[str, Any]:
+    """A measure with every option, from its name alone or from a table with a name."""
+    table = {"name": given} if isinstance(given, str) else given
+    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
+        raise ValueError(f"{shown(given)} is not a measure; write one of {', '.join(MEASURES)}")
+    for key, value in table.items():
+        if not isinstance(value, str | int | bool):
+            raise ValueError(f"the measure's {key} = {shown(value)} must be a word or a whole number")
+    try:
+        made: Any = measure(**table)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    return {"name": table["name"], **asdict(made)}
+
+
+class TrialConfig(Section):
+    """One network on one data set, trained and measured: the whole of what decides its records."""
+
+    data: DataConfig
+    model: ModelConfig
+    training: TrainingConfig = TrainingConfig()
+    probe: ProbeConfig = ProbeConfig()
+    seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _resolve(self) -> Self:
+        if isinstance(self.data, MixtureData) and self.data.seed is None:
+            # Frozen for everyone else; here the object is still being made.
+            object.__setattr__(self, "data", self.data.model_copy(update={"seed": self.seed}))
+        return self
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON of the resolved configuration."""
+        return digest(dumps(self.model_dump(mode="json")))
+
+    @property
+    def id(self) -> str:
+        """The trial's name on disk: the first 16 digits of its digest."""
+        return self.digest[:16]
+
+
+Config = TypeVar("Config", bound=Section)
+
+
+def validate(kind: type[Config], document: Any) -> Config:
+    """A configuration from plain data, or one ``ConfigError``.
+
+    >>> validate(TrainingConfig, {"epohcs": 5})
+    Traceback (most recent call last):
+        ...
+    undertow.errors.ConfigError: epohcs is not a setting; did you mean 'epochs'?
+    """
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        raise config_error(error, lambda path: settings(kind, path, document), tags=_TAGS) from None
+    except RecursionError:
+        raise ConfigError("the configuration is nested too deeply to be one.") from None
+
+
+def settings(kind: type[BaseModel], path: tuple[str, ...], document: Any = None) -> list[str]:
+    """The valid names under ``path``; of several kinds of a section, those of the kind in ``document``."""
+    for part in path:
+        document = document.get(part) if isinstance(document, Mapping) else None
+        field = kind.model_fields.get(part)
+        kinds = _sections(field.annotation) if field else []
+        named = document.get("name") if isinstance(document, Mapping) else None
+        chosen = [each for each in kinds if named in _names(each)] or kinds
+        if not chosen:
+            return []
+        kind = chosen[0]
+    return list(kind.model_fields)
+
+
+def _sections(annotation: Any) -> list[type[Section]]:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation]
+    return [section for part in get_args(annotation) for section in _sections(part)]
+
+
+def _names(kind: type[BaseModel]) -> tuple[str, ...]:
+    field = kind.model_fields.get("name")
+    return get_args(field.annotation) if field else ()
+
+
+_TAGS = frozenset(
+    name
+    for union in (DataConfig, InitConfig, ModelConfig)
+    for section in _sections(union)
+    for name in _names(section)
+)

@@ -1,0 +1,37 @@
+"""The engine that runs groups one after the other in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from undertow.runs.engines.worker import CHECKPOINT_SECONDS, attempt
+from undertow.runs.grid import Group
+from undertow.runs.group import GroupOutcome
+from undertow.runs.store import Store
+from undertow.runs.watch import Watch
+
+__all__ = ["Here"]
+
+
+@dataclass(frozen=True)
+class Here:
+    """Groups one after the other, in this process, with all of torch's threads."""
+
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+
+    def run(
+        self, store: Store, groups: list[Group], *, stop: Callable[[], bool], watch: Watch
+    ) -> Iterator[GroupOutcome]:
+        """See ``Engine.run``."""
+        for group in groups:
+            if stop():
+                return
+            yield attempt(
+                store,
+                group,
+                stop=stop,
+                on_progress=partial(watch.progress, group),
+                checkpoint_seconds=self.checkpoint_seconds,
+            )

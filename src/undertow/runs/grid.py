@@ -1,0 +1,173 @@
+"""A study's grid: which trials it asks for, and which of them are trained together.
+
+Both follow from the study's configuration alone, never from what happens to be left over: an interrupted
+sweep therefore trains the very same batches as an undisturbed one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+
+from undertow.errors import ConfigError, nearest
+from undertow.probe.records import COLUMNS
+from undertow.runs.canonical import digest, dumps
+from undertow.runs.config import (
+    Count,
+    DataConfig,
+    ModelConfig,
+    ProbeConfig,
+    Section,
+    Seed,
+    TrainingConfig,
+    TrialConfig,
+    validate,
+)
+from undertow.runs.sentences import shown
+
+__all__ = ["GridPoint", "Group", "StudyConfig", "axis_path", "put"]
+
+Slug = Annotated[str, Field(strict=True, pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+
+_LARGEST = 100_000
+_OWN = (("seed",), ("training", "learning_rate"), ("model", "init"))
+"""What may differ between networks that are trained as one batch."""
+
+
+@dataclass(frozen=True)
+class GridPoint:
+    """One trial with its place in the grid."""
+
+    trial: TrialConfig
+    columns: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Trials that share data, shapes and schedule: trained, checkpointed and resumed as one batch."""
+
+    trials: tuple[TrialConfig, ...]
+
+    @cached_property
+    def id(self) -> str:
+        """Follows from the members and their order."""
+        return digest(dumps([trial.digest for trial in self.trials]))[:16]
+
+
+class StudyConfig(Section):
+    """A grid of trials: one trial's settings, and for each axis the values it takes."""
+
+    name: Slug = "study"
+    variant: Slug = "own"
+    scale: Slug = "own"
+    data: DataConfig
+    model: ModelConfig
+    training: TrainingConfig = TrainingConfig()
+    probe: ProbeConfig = ProbeConfig()
+    seed: Seed = 0
+    grid: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    group_size: Count = 64
+
+    @field_validator("grid", mode="before")
+    @classmethod
+    def _lists(cls, grid: Any) -> Any:
+        if not isinstance(grid, Mapping):
+            raise ValueError(f"{shown(grid)} is no grid; write for example width = [16, 64]")
+        for axis, values in grid.items():
+            if not isinstance(values, list | tuple) or not values:
+                raise ValueError(f"{shown(axis)} = {shown(values)} is no list; write for example [16, 64]")
+        return grid
+
+    @property
+    def label(self) -> str:
+        """The study's name on disk."""
+        return f"{self.name}.{self.variant}.{self.scale}"
+
+    @cached_property
+    def points(self) -> tuple[GridPoint, ...]:
+        """The trials in the grid's order: the last axis varies fastest."""
+        size = math.prod(len(values) for values in self.grid.values())
+        if size > _LARGEST:
+            raise ConfigError(f"the grid has {size:,} trials; {_LARGEST:,} are the most one study takes.")
+        base = self.model_dump(mode="json", include=set(TrialConfig.model_fields))
+        paths = [axis_path(axis, base) for axis in self.grid]
+        columns = _columns(paths)
+        points: dict[str, GridPoint] = {}
+        for values in itertools.product(*self.grid.values()):
+            document = base
+            for path, value in zip(paths, values, strict=True):
+                document = put(document, path, value)
+            trial = validate(TrialConfig, document)
+            points.setdefault(trial.id, GridPoint(trial, dict(zip(columns, values, strict=True))))
+        return tuple(points.values())
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The grid's trials, gathered into batches of at most ``group_size``."""
+        shared: dict[bytes, list[TrialConfig]] = {}
+        for point in self.points:
+            document = point.trial.model_dump(mode="json")
+            for path in _OWN:
+                document = put(document, path, None)
+            shared.setdefault(dumps(document), []).append(point.trial)
+        return tuple(
+            Group(tuple(trials[start : start + self.group_size]))
+            for trials in shared.values()
+            for start in range(0, len(trials), self.group_size)
+        )
+
+
+def axis_path(axis: str, document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where an axis points: a dotted path, or the last part of one where that is unambiguous.
+
+    >>> axis_path("width", {"seed": 0, "model": {"width": 8}})
+    ('model', 'width')
+    """
+    leaves = list(_leaves(document))
+    names = [".".join(path) for path in leaves]
+    if axis in names:
+        return leaves[names.index(axis)]
+    fits = [path for path in leaves if path[-1] == axis]
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        several = " or ".join(".".join(path) for path in fits)
+        raise ConfigError(f"grid.{axis} could mean {several}: write which one.")
+    hint = nearest(axis, [*dict.fromkeys(path[-1] for path in leaves), *names])
+    raise ConfigError(f"grid.{axis} is not a setting of this study's trials; {hint}")
+
+
+def _columns(paths: list[tuple[str, ...]]) -> list[str]:
+    """The axes' names in a frame: the last part of each path, or all of it where that would be unclear."""
+    last = [path[-1] for path in paths]
+    taken = {*COLUMNS, "name", "study", "variant", "scale", "status"}
+    return [
+        name if last.count(name) == 1 and name not in taken else "_".join(path)
+        for name, path in zip(last, paths, strict=True)
+    ]
+
+
+def _leaves(document: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*before, key))
+        else:
+            yield (*before, key)
+
+
+def put(document: Any, path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """A copy of nested tables with one value changed.
+
+    >>> put({"a": {"b": 1}}, ("a", "c"), 2)
+    {'a': {'b': 1, 'c': 2}}
+    """
+    table = dict(document) if isinstance(document, Mapping) else {}
+    key, *rest = path
+    table[key] = put(table.get(key), tuple(rest), value) if rest else value
+    return table

@@ -1,0 +1,237 @@
+"""Run a group of trials: train them as one batch, measure on schedule, checkpoint, publish.
+
+Whatever interrupts this (a signal, a power cut, a full disk), the same call made again goes on from the last
+checkpoint and ends with the very same records.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from undertow.errors import StoreError
+from undertow.probe.probe import take
+from undertow.probe.schedule import Schedule
+from undertow.runs.build import build_data, build_network, build_recipe
+from undertow.runs.checkpoint import Workspace
+from undertow.runs.config import TrialConfig
+from undertow.runs.grid import Group
+from undertow.runs.lock import Lock
+from undertow.runs.provenance import environment
+from undertow.runs.records import encode_all
+from undertow.runs.store import FinishedTrial, Store
+from undertow.runs.threads import threads_for
+from undertow.runs.weights import pack
+from undertow.training import Trainer
+
+__all__ = ["GroupOutcome", "run_group"]
+
+_RESPONSIVE = 0.25  # seconds between looks at the clock and at whether to stop
+
+
+@dataclass(frozen=True)
+class GroupOutcome:
+    """How far a group came: finished, interrupted, locked or failed; ``notes`` are sentences to show."""
+
+    group: str
+    status: str
+    trials: int
+    notes: tuple[str, ...] = ()
+
+
+def run_group(
+    store: Store,
+    group: Group,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[int, int], None] = lambda *_: None,
+    checkpoint_seconds: float = 30.0,
+    device: torch.device | str | None = None,
+) -> GroupOutcome:
+    """Bring every trial of the group to its end, or to a checkpoint when ``stop()`` becomes true.
+
+    ``on_progress(step, steps)`` is called a few times a second.
+    """
+    with Lock(store.path / "locks" / f"{group.id}.lock") as lock:
+        missing = [trial for trial in group.trials if trial.id not in store]
+        if not missing:
+            _clean(store, group)
+            return GroupOutcome(group.id, "finished", 0)
+        run = _Run(store, group, lock, device)
+        with threads_for(run.products):
+            run.start()
+            saved = time.monotonic()
+            while not run.ended:
+                if stop():
+                    run.save()
+                    return GroupOutcome(group.id, "interrupted", 0)
+                if time.monotonic() - saved > checkpoint_seconds:
+                    run.save()
+                    saved = time.monotonic()
+                run.advance()
+                on_progress(run.step, run.steps)
+            notes = run.publish()
+        _clean(store, group)
+        return GroupOutcome(group.id, "finished", len(missing), notes)
+
+
+class _Run:
+    """A group in motion."""
+
+    def __init__(self, store: Store, group: Group, lock: Lock, device: torch.device | str | None) -> None:
+        self.store, self.group, self.lock = store, group, lock
+        self.began = time.monotonic()
+        first = group.trials[0]
+        self.dataset = build_data(first.data)
+        self.measures = first.probe.build()
+        self.workspace = Workspace(_work_folder(store, group))
+        self.records = bytearray()
+        self.seconds = 0.0
+        self.restarts = 0
+        self._networks = [build_network(trial, self.dataset) for trial in group.trials]
+        self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self._chunk = 1
+
+    @property
+    def products(self) -> float:
+        """About how many multiplications a step takes."""
+        parameters = sum(p.numel() for network in self._networks for p in network.parameters())
+        batch = self.group.trials[0].training.batch_size or len(self.dataset)
+        return 3.0 * parameters * min(batch, len(self.dataset))
+
+    def start(self) -> None:
+        """Go to the last checkpoint, or to the first measurement."""
+        recipes = [build_recipe(trial) for trial in self.group.trials]
+        x, y = self.dataset.x, self.dataset.y
+        self.trainer = Trainer(self._networks, x, y, recipes, device=self._device)
+        self.steps = self.trainer.total_steps
+        first = self.group.trials[0]
+        per_epoch = self.steps // max(first.training.epochs, 1)
+        self.schedule = Schedule(first.probe.every, steps_per_epoch=max(per_epoch, 1))
+        checkpoint = self.workspace.load()
+        if checkpoint is None:
+            self._measure()
+        else:
+            self.trainer.restore(checkpoint.state)
+            self.records = bytearray(checkpoint.records)
+            self.seconds = checkpoint.notes["seconds"]
+            self.restarts = checkpoint.notes["restarts"] + 1
+        self.seconds += time.monotonic() - self.began
+
+    @property
+    def step(self) -> int:
+        return self.trainer.step
+
+    @property
+    def ended(self) -> bool:
+        return self.step >= self.steps or self.trainer.done
+
+    def advance(self) -> None:
+        """A fraction of a second of training, and the measurement where one is due."""
+        began = time.monotonic()
+        due = min(self.schedule.next(self.step), self.steps)
+        steps = min(self._chunk, due - self.step)
+        self.trainer.advance(steps)
+        elapsed = time.monotonic() - began
+        self._chunk = max(1, min(2 * self._chunk, int(steps * _RESPONSIVE / max(elapsed, 1e-6))))
+        # Before any checkpoint can be taken at this step: a checkpoint knows the records of its step.
+        if self.step == due or self.ended:
+            self._measure()
+        self.seconds += time.monotonic() - began
+
+    def _measure(self) -> None:
+        limit = self.group.trials[0].probe.limit
+        for index, (trial, member) in enumerate(zip(self.group.trials, self.trainer.members(), strict=True)):
+            if member.status == "diverged":
+                continue  # its end is told by its status; numbers of a diverged network tell nothing
+            network = self.trainer.network(index)
+            like = next(network.parameters())
+            x, y = self.dataset.x[:limit].to(like), self.dataset.y[:limit].to(like.device)
+            self.records += encode_all(
+                take(
+                    network,
+                    x,
+                    y,
+                    measures=self.measures,
+                    step=self.step,
+                    epoch=self.trainer.epoch,
+                    trial=trial.id,
+                )
+            )
+
+    def save(self) -> None:
+        """A checkpoint of this moment."""
+        if not self.lock.held:
+            raise StoreError(
+                f"group {self.group.id} was taken over by another process while this one was suspended; "
+                "nothing is lost: the other one goes on from the last checkpoint."
+            )
+        notes = {"seconds": self.seconds, "restarts": self.restarts}
+        self.workspace.save(self.step, self.trainer.state(), notes, bytes(self.records))
+
+    def publish(self) -> tuple[str, ...]:
+        """Make the missing trials visible; those that are there already must agree, or a note says so."""
+        common = self._provenance()
+        lines: dict[str, list[bytes]] = {trial.id: [] for trial in self.group.trials}
+        for line in bytes(self.records).splitlines(keepends=True):
+            lines[line[10:26].decode()].append(line)  # after {"trial":"
+        notes: list[str] = []
+        finished: list[FinishedTrial] = []
+        for index, (trial, member) in enumerate(zip(self.group.trials, self.trainer.members(), strict=True)):
+            records = b"".join(lines[trial.id])
+            if trial.id in self.store:
+                notes += self._compare(trial, records)
+                continue
+            seeds = {"trial": trial.seed, "data": getattr(trial.data, "seed", None)}
+            finished.append(
+                FinishedTrial(
+                    config=trial,
+                    records=records,
+                    weights=pack(self.trainer.network(index).state_dict()),
+                    status={"status": member.status, "step": member.step, "reason": member.reason},
+                    provenance={**common, "seeds": seeds},
+                )
+            )
+        self.store.publish(finished, scratch=self.workspace.folder)
+        return tuple(notes)
+
+    def _provenance(self) -> dict[str, Any]:
+        size = len(self.group.trials)
+        return {
+            **environment(),
+            "data": {
+                "name": self.dataset.name,
+                "checksum": self.dataset.checksum,
+                "samples": len(self.dataset),
+            },
+            "group": {"id": self.group.id, "size": size},
+            "cost": {"seconds": self.seconds / size, "restarts": self.restarts},
+        }
+
+    def _compare(self, trial: TrialConfig, records: bytes) -> list[str]:
+        try:
+            stored = self.store.trial(trial.id)
+        except StoreError as error:
+            return [str(error)]
+        # Alone or in another group the same trial agrees to rounding only; that is no news.
+        if stored.provenance["group"]["id"] != self.group.id or stored.files["records.jsonl"] == records:
+            return []
+        return [
+            f"trial {trial.id} was computed again with its group and gave other records than those stored, "
+            "which are kept: the software or hardware has changed since (see provenance.json)."
+        ]
+
+
+def _clean(store: Store, group: Group) -> None:
+    """Remove the group's checkpoints: all of its trials are published."""
+    shutil.rmtree(_work_folder(store, group), ignore_errors=True)
+
+
+def _work_folder(store: Store, group: Group) -> Path:
+    return store.path / "work" / group.id

@@ -1,0 +1,64 @@
+"""Bring a study to its end: skip what is done, mend what is damaged, run the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from undertow.runs.engines.worker import Engine
+from undertow.runs.grid import StudyConfig
+from undertow.runs.store import Store
+from undertow.runs.watch import Watch
+
+__all__ = ["SweepOutcome", "sweep"]
+
+_PATIENCE = 1.0
+
+
+@dataclass(frozen=True)
+class SweepOutcome:
+    """How far a study came."""
+
+    trials: int
+    finished: int
+    interrupted: bool
+    notes: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every trial of the study is finished."""
+        return self.finished == self.trials
+
+
+def sweep(
+    store: Store,
+    study: StudyConfig,
+    *,
+    engine: Engine,
+    stop: Callable[[], bool] = lambda: False,
+    watch: Callable[[int], Watch] = lambda done: Watch(),  # noqa: ARG005
+) -> SweepOutcome:
+    """Run every trial of the study that the store does not hold, and return what came of it.
+
+    Groups that another process works on are waited for. ``watch(done)`` makes what shows the progress, given
+    the number of trials that were done before.
+    """
+    store.add_study(study)
+    trials = [point.trial.id for point in study.points]
+    notes = [note for trial in trials if trial in store and (note := store.set_aside(trial))]
+    groups = {group.id: group for group in study.groups if any(t.id not in store for t in group.trials)}
+    with watch(sum(trial in store for trial in trials)) as watching:
+        while groups and not stop():
+            moved = False
+            for outcome in engine.run(store, list(groups.values()), stop=stop, watch=watching):
+                over = outcome.status in ("finished", "failed")
+                watching.ended(groups[outcome.group], finished=outcome.status == "finished")
+                if over:
+                    del groups[outcome.group]
+                    notes += outcome.notes
+                moved |= over
+            if not moved and groups and not stop():
+                time.sleep(_PATIENCE)  # all that is left is in other hands
+    finished = sum(trial in store for trial in trials)
+    return SweepOutcome(len(trials), finished, finished < len(trials) and stop(), tuple(notes))

@@ -1,0 +1,94 @@
+"""Claims: sentences of papers, tested on records.
+
+A verdict is *holds*, *fails* or *undecided*, with the evidence: the effect (a mean over seeds), its 95 %
+bootstrap interval and the number of seeds. Where the interval straddles the line, or the seeds are too few
+for one, the verdict is undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from undertow.studies.bootstrap import mean_interval
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["FEWEST_SEEDS", "Claim", "Finding", "Verdict", "decide"]
+
+FEWEST_SEEDS = 5
+
+
+class Verdict(StrEnum):
+    """What the records say about a claim."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict with its evidence; ``note`` says what the effect is, or why there is no verdict."""
+
+    verdict: Verdict
+    effect: float | None
+    interval: tuple[float, float] | None
+    n: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of a paper, its place there, and a test on the records of one variant of a study."""
+
+    id: str
+    text: str
+    source: str
+    test: Callable[[polars.DataFrame], Finding]
+
+
+def decide(
+    values: Sequence[float],
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    within: tuple[float, float] | None = None,
+    note: str = "",
+) -> Finding:
+    """Whether the mean of one value per seed lies on the claimed side of a line.
+
+    ``within`` is the range of values that can occur at all, e.g. of a correlation.
+
+    >>> decide([0.4, 0.5, 0.6, 0.5, 0.5], above=0.0).verdict
+    <Verdict.HOLDS: 'holds'>
+    >>> decide([0.4, 0.5, 0.6, 0.5, 0.5], below=0.0).verdict
+    <Verdict.FAILS: 'fails'>
+    >>> decide([0.4, -0.5, 0.6, -0.3, 0.1], above=0.0).verdict
+    <Verdict.UNDECIDED: 'undecided'>
+    """
+    if (above is None) == (below is None):
+        raise TypeError("decide() takes exactly one line: above=… or below=….")
+    line = above if above is not None else below
+    assert line is not None
+    interval = mean_interval(values)
+    if interval and within:
+        interval = max(interval[0], within[0]), min(interval[1], within[1])
+    effect = float(np.mean(values)) if len(values) else None
+    if len(values) < FEWEST_SEEDS or interval is None:
+        why = (
+            f"{len(values)} seeds are too few, {FEWEST_SEEDS} are needed"
+            if len(values) < FEWEST_SEEDS
+            else ""
+        )
+        return Finding(Verdict.UNDECIDED, effect, interval, len(values), "; ".join(filter(None, (note, why))))
+    low, high = interval
+    beyond, short = (low > line, high < line) if above is not None else (high < line, low > line)
+    # A value exactly on the line (a bound that is attained) is on neither side.
+    verdict = Verdict.HOLDS if beyond else Verdict.FAILS if short else Verdict.UNDECIDED
+    return Finding(verdict, effect, interval, len(values), note)
