@@ -1,0 +1,27 @@
+"""Robustness from both sides: attacks that find adversarial examples, certificates that exclude them.
+
+Start with `robust_accuracy` and `robustness`; a `Classifier` declares normalisation, bounds and read-out.
+"""
+
+from undertow.adversary.accuracy import RobustAccuracy, RobustCurve, robust_accuracy, robust_curve, wilson
+from undertow.adversary.classifier import Classifier, Groups
+from undertow.adversary.pictures import pairs_grid
+from undertow.adversary.risk import AdversarialRisk, RiskBound, adversarial_risk, risk_bound
+from undertow.adversary.robustness import Robustness, robustness
+
+__all__ = [
+    "AdversarialRisk",
+    "Classifier",
+    "Groups",
+    "RiskBound",
+    "RobustAccuracy",
+    "RobustCurve",
+    "Robustness",
+    "adversarial_risk",
+    "pairs_grid",
+    "risk_bound",
+    "robust_accuracy",
+    "robust_curve",
+    "robustness",
+    "wilson",
+]

@@ -1,0 +1,239 @@
+"""Robust accuracy: the share of samples whose decision no attack could change within ε."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from undertow.adversary.attacks import attack_all, sequence_of
+from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_classifier
+from undertow.adversary.crown import gap_bounds
+from undertow.adversary.geometry import check_norm
+from undertow.adversary.layers import stages_of
+from undertow.adversary.library import attack_with_library
+from undertow.adversary.search import Search, begin
+from undertow.adversary.validation import as_labels
+from undertow.errors import ConfigError, InputError, nearest
+
+__all__ = ["RobustAccuracy", "RobustCurve", "robust_accuracy", "robust_curve", "wilson"]
+
+_ENGINES = ("native", "pyautoattack")
+_SMALL = 2**15  # entries of x below which Python's overhead, not arithmetic, is what a CPU spends its time on
+
+
+@dataclass(frozen=True, eq=False)
+class RobustAccuracy:
+    """Robust accuracy with the examples that prove it.
+
+    Axes come in the order member, ε, sample, each only where there are several: for one network and one ε,
+    ``value`` is a number and ``distance`` has shape (N,).
+    """
+
+    value: float | Tensor
+    """Upper bound of the true robust accuracy: what the attacks left standing."""
+    proved: float | Tensor
+    """Lower bound: the share whose robustness at ε a certificate proves (0 where none could be read)."""
+    clean: float | Tensor
+    eps: tuple[float, ...]
+    norm: float
+    distance: Tensor
+    """The norm of the smallest adversarial perturbation found; 0 for errors, inf where none was found."""
+    examples: Tensor
+    """The samples, replaced by their closest adversarial example where there is one."""
+    broken_by: dict[str, list[int]]
+    """Attack → samples it was the first to break, per member."""
+    engine: str
+    notes: tuple[str, ...]
+    """What was adapted, left out or certified, in sentences."""
+
+
+def robust_accuracy(
+    net: Classifier | Net | Sequence[nn.Module],
+    x: Tensor,
+    y: Tensor,
+    *,
+    eps: float | Sequence[float],
+    norm: float | str = 2,
+    attack: str | Sequence[str] = "autoattack",
+    engine: str = "native",
+    mean: float | Sequence[float] | Tensor | None = None,
+    std: float | Sequence[float] | Tensor | None = None,
+    bounds: tuple[float, float] | None = None,
+    readout: str | Groups | None = None,
+    certify: bool = True,
+    seed: int = 0,
+    chunk: int | None = None,
+) -> RobustAccuracy:
+    """Share of samples classified correctly at every point found within ε, in raw input units.
+
+    ``attack`` is "autoattack" (Croce & Hein 2020: APGD on the cross-entropy, targeted APGD, targeted FAB,
+    Square), one of apgd-ce, apgd-dlr, apgd-t, fab-t, square, pgd, cw, deepfool, or a sequence of these.
+    ``engine="pyautoattack"`` runs that library's AutoAttack instead, adapted to this classifier.
+
+    ``net`` may be a list of networks of one architecture; they are attacked together. With ``certify``, pairs
+    of a sample and a wrong class that linear bounds prove unreachable are not attacked: this changes the
+    cost, never the result.
+
+    >>> line = lambda x: x.sum(1, keepdim=True)          # the boundary is at distance |x₁ + x₂|/√2
+    >>> x, y = torch.tensor([[1.0, 1.0], [2.0, 2.0]]), torch.tensor([1, 1])
+    >>> robust_accuracy(line, x, y, eps=[0, 1.4, 1.5, 3], attack="fab-t").value.tolist()
+    [1.0, 1.0, 0.5, 0.0]
+    """
+    classifier = as_classifier(net, mean=mean, std=std, bounds=bounds, readout=readout)
+    radii, names, length = _check_eps(eps), sequence_of(attack), check_norm(norm)
+    if engine not in _ENGINES:
+        raise ConfigError(f"engine={engine!r} is unknown: {nearest(engine, _ENGINES)}")
+    if engine == "pyautoattack" and attack != "autoattack":
+        raise ConfigError(
+            "engine='pyautoattack' runs attack='autoattack' only: use engine='native' for others"
+        )
+    y = as_labels(y, x)
+    parts: list[tuple[Search, Tensor, list[str]]] = []
+    for part in _parts(classifier, x):
+        with part.scoring(x, y) as scorer:
+            search = begin(scorer, x, y, norm=length, seed=seed, chunk=chunk)
+            possible, proved, notes = _exclusions(part, scorer, x, y, length, certify)
+            if engine == "native":
+                notes += attack_all(search, names, radii, possible)
+            else:
+                notes += attack_with_library(search, radii)
+            parts.append((search, torch.stack([proved(radius) for radius in radii], -1), notes))
+    return _result(classifier, x, radii, length, engine, eps, parts)
+
+
+@dataclass(frozen=True, eq=False)
+class RobustCurve:
+    """Robust accuracy against ε with the Wilson interval of each point: tensors (E,), or (M, E)."""
+
+    eps: tuple[float, ...]
+    value: Tensor
+    lower: Tensor
+    upper: Tensor
+    proved: Tensor
+    accuracy: RobustAccuracy
+
+
+def robust_curve(
+    net: Classifier | Net | Sequence[nn.Module],
+    x: Tensor,
+    y: Tensor,
+    *,
+    eps: Sequence[float],
+    confidence: float = 0.95,
+    norm: float | str = 2,
+    attack: str | Sequence[str] = "autoattack",
+    bounds: tuple[float, float] | None = None,
+    readout: str | Groups | None = None,
+    seed: int = 0,
+) -> RobustCurve:
+    """Robust accuracy at each ε, with intervals for the sampling of the N test points."""
+    found = robust_accuracy(
+        net, x, y, eps=list(eps), norm=norm, attack=attack, bounds=bounds, readout=readout, seed=seed
+    )
+    value, proved = torch.as_tensor(found.value), torch.as_tensor(found.proved)
+    lower, upper = wilson(value, len(x), confidence=confidence)
+    return RobustCurve(found.eps, value, lower, upper, proved, found)
+
+
+def wilson(share: Tensor, samples: int, *, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+    """Wilson's score interval of a proportion (Wilson 1927): never empty at 0 or 1, never outside [0, 1].
+
+    >>> [round(float(end), 4) for end in wilson(torch.tensor(0.5), 100)]
+    [0.4038, 0.5962]
+    """
+    z = math.sqrt(2) * float(torch.erfinv(torch.tensor(confidence, dtype=torch.float64)))
+    share = share.double()
+    centre = (share + z**2 / (2 * samples)) / (1 + z**2 / samples)
+    half = z / (1 + z**2 / samples) * (share * (1 - share) / samples + z**2 / (4 * samples**2)).sqrt()
+    return (centre - half).clamp(min=0), (centre + half).clamp(max=1)
+
+
+def _check_eps(eps: float | Sequence[float]) -> tuple[float, ...]:
+    radii = (float(eps),) if isinstance(eps, int | float) else tuple(float(radius) for radius in eps)
+    if not radii or not all(0 <= radius < math.inf for radius in radii):
+        raise InputError(f"eps={eps!r} must be one number ≥ 0, or several, in the units of the raw inputs")
+    return radii
+
+
+def _parts(classifier: Classifier, x: Tensor) -> list[Classifier]:
+    """The classifier itself, or its members one by one where batching them would only cost padding."""
+    if callable(classifier.net) or x.is_cuda or x.numel() < _SMALL:
+        return [classifier]
+    options = {name: getattr(classifier, name) for name in ("mean", "std", "bounds", "readout")}
+    return [Classifier(net, **options) for net in classifier.modules]
+
+
+def _exclusions(
+    classifier: Classifier, scorer: Scorer, x: Tensor, y: Tensor, norm: float, certify: bool
+) -> tuple[Callable[[float], Tensor], Callable[[float], Tensor], list[str]]:
+    """Functions of ε: pairs (M, N, k) that may be reachable, and samples (M, N) proved robust."""
+    everything = torch.ones(scorer.members, len(x), scorer.classes, dtype=torch.bool, device=x.device)
+    everything.scatter_(-1, y.expand(scorer.members, -1).unsqueeze(-1), False)
+    chains = [stages_of(classifier, net, x) for net in classifier.modules] if certify else []
+    if not chains or any(chain is None for chain in chains):
+        nothing = torch.zeros(scorer.members, len(x), dtype=torch.bool, device=x.device)
+        why = (
+            ["no certificate: the network is not a chain of layers whose linear bounds are known"]
+            if certify
+            else []
+        )
+        return (lambda _: everything), (lambda _: nothing), why
+    kept: dict[float, Tensor] = {}
+
+    def possible(eps: float) -> Tensor:
+        if eps not in kept:
+            radius = torch.full((len(x),), eps, dtype=torch.float64, device=x.device)
+            bounds = [gap_bounds(chain, x, y, radius, norm) for chain in chains if chain is not None]
+            kept[eps] = everything & (torch.stack(bounds) <= 0)
+        return kept[eps]
+
+    return possible, (lambda eps: ~possible(eps).any(-1)), []
+
+
+def _result(
+    classifier: Classifier,
+    x: Tensor,
+    radii: tuple[float, ...],
+    norm: float,
+    engine: str,
+    eps: float | Sequence[float],
+    parts: list[tuple[Search, Tensor, list[str]]],
+) -> RobustAccuracy:
+    distance = torch.cat([search.distance for search, _, _ in parts])
+    examples = torch.cat([search.example for search, _, _ in parts])
+    limits = torch.tensor(radii, dtype=torch.float64, device=x.device)
+    # a mean in float64 of booleans, so that ε = 0 gives the clean accuracy to the last bit
+    value = (distance.unsqueeze(-1) > limits).double().mean(1)
+    proved = torch.cat([proof for _, proof, _ in parts]).double().mean(1)
+    clean = (distance > 0).double().mean(1)
+    names = dict.fromkeys(name for search, _, _ in parts for name in search.count)
+    broken_by = {
+        name: torch.cat(
+            [search.count.get(name, torch.zeros(len(search.distance))).cpu() for search, _, _ in parts]
+        ).int().tolist()
+        for name in names
+    }  # fmt: skip
+    many = classifier.several
+
+    def shaped(per_member: Tensor, several_eps: bool) -> float | Tensor:
+        chosen = per_member if several_eps else per_member[..., 0]
+        chosen = (chosen if many else chosen[0]).cpu()
+        return float(chosen) if chosen.ndim == 0 else chosen
+
+    several_eps = not isinstance(eps, int | float)
+    return RobustAccuracy(
+        value=shaped(value, several_eps),
+        proved=shaped(proved, several_eps),
+        clean=shaped(clean.unsqueeze(-1), False),
+        eps=radii,
+        norm=norm,
+        distance=distance if many else distance[0],
+        examples=examples.reshape(-1, *x.shape) if many else examples[0].reshape(x.shape),
+        broken_by=broken_by,
+        engine=engine,
+        notes=tuple(dict.fromkeys(note for _, _, notes in parts for note in notes)),
+    )

@@ -1,0 +1,234 @@
+"""What an attack sees of a network: raw inputs in, class scores out.
+
+A `Classifier` owns everything that attack libraries leave to chance: the normalisation (so that ε is
+always in raw input units), the box of valid inputs (or none), and the read-out that turns one logit,
+two logits, k logits or a difference of sums of logits into scores of classes.
+
+The decision rule is the sign of the margin q = s_y − max_{j≠y} s_j: **correct means q > 0**, so a tie is
+an error. This makes the set of adversarial examples closed, so that the distance to it is attained, and
+it makes a one-logit network f and the two-class network (0, f) the same classifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from undertow.adversary.members import stacked
+from undertow.adversary.validation import as_labels, check_inputs
+from undertow.errors import InputError, ModelError, nearest
+
+__all__ = ["Classifier", "Groups", "Scorer", "as_classifier", "margins_of"]
+
+Net = Callable[[Tensor], Tensor]
+_READOUTS = ("auto", "logit", "classes")
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The binary read-out Σ_{j∈J+} s_j − Σ_{j∈J−} s_j of a k-class network; label 1 is J+."""
+
+    positive: tuple[int, ...]
+    negative: tuple[int, ...]
+
+    def weights(self, outputs: int) -> Tensor:
+        chosen = (*self.positive, *self.negative)
+        if not chosen or len(set(chosen)) < len(chosen) or not all(0 <= j < outputs for j in chosen):
+            raise InputError(
+                f"Groups({self.positive}, {self.negative}) must name each of the {outputs} outputs at most "
+                f"once, with indices 0 … {outputs - 1}"
+            )
+        row = torch.zeros(outputs)
+        row[list(self.positive)] = 1.0
+        row[list(self.negative)] = -1.0
+        return row
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """A network with its normalisation, its box of valid inputs and its read-out.
+
+    ``net`` is a module, any function (B, …) → (B, k), a list of modules of one architecture, or, with
+    ``members=M``, a function (M, B, …) → (M, B, k). It is applied to (x − mean) / std, where ``mean`` and
+    ``std`` are numbers, one number per channel, or tensors that broadcast against one sample. ``bounds``
+    are the smallest and the largest valid raw input; None leaves inputs free. ``readout`` is "logit" (label 1
+    when the single output is positive), "classes", `Groups`, or "auto", which looks at the outputs.
+
+    >>> net = Classifier(lambda x: x.sum(1, keepdim=True))
+    >>> net.margins(torch.tensor([[1.0, 2.0]]), torch.tensor([0]))
+    tensor([-3.])
+    """
+
+    net: Net | Sequence[nn.Module]
+    mean: float | Sequence[float] | Tensor = 0.0
+    std: float | Sequence[float] | Tensor = 1.0
+    bounds: tuple[float, float] | None = None
+    readout: str | Groups = "auto"
+    members: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.readout, str) and self.readout not in _READOUTS:
+            raise InputError(f"readout={self.readout!r} is unknown: {nearest(self.readout, _READOUTS)}")
+        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
+            raise InputError(f"bounds={self.bounds} must be (smallest, largest)")
+        if bool((torch.as_tensor(self.std) <= 0).any()):
+            raise InputError("std must be positive everywhere")
+
+    @property
+    def several(self) -> bool:
+        """Whether results carry a member axis."""
+        return self.members is not None or not callable(self.net)
+
+    @property
+    def modules(self) -> list[nn.Module]:
+        """The networks one by one, where they are modules."""
+        if isinstance(self.net, nn.Module) and self.members is None:
+            return [self.net]
+        return [] if callable(self.net) else list(self.net)
+
+    def margins(self, x: Tensor, y: Tensor) -> Tensor:
+        """q(x_i) = s_y − max_{j≠y} s_j, shape (B,), or (M, B) with a member axis."""
+        y = as_labels(y, x)
+        with self.scoring(x, y) as scorer:
+            margins = margins_of(scorer.clean(x), y)
+        return margins if self.several else margins[0]
+
+    def normalisation(self, sample: Tensor) -> tuple[Tensor, Tensor]:
+        """mean and std as tensors that broadcast against one sample."""
+        return _like_sample(self.mean, sample, "mean"), _like_sample(self.std, sample, "std")
+
+    @contextmanager
+    def scoring(self, x: Tensor, y: Tensor | None = None, *, check: bool = True) -> Iterator[Scorer]:
+        """A `Scorer` for inputs like x, with the networks in eval mode while the block runs."""
+        modules = [m for net in [self.net] if isinstance(net, nn.Module) for m in net.modules()]
+        modules += [m for net in self.modules for m in net.modules()]
+        was_training = [(module, module.training) for module in modules]
+        try:
+            for module in modules:
+                module.training = False
+            scorer = self._scorer(x)
+            if check:
+                check_inputs(scorer, x, y)
+            yield scorer
+        finally:
+            for module, training in was_training:
+                module.training = training
+
+    def _scorer(self, x: Tensor) -> Scorer:
+        if x.ndim < 2 or len(x) == 0 or not x.is_floating_point():
+            raise InputError(
+                f"x must be a batch (B, …) of floating-point samples; got shape {tuple(x.shape)} of {x.dtype}"
+            )
+        net = self.net
+        if not callable(net):
+            function, members = stacked(net), len(net)
+        elif self.members is not None:
+            function, members = net, self.members
+        else:
+            function, members = _one_member(net), 1
+        mean, std = self.normalisation(x[0])
+        trivial = bool((mean == 0).all()) and bool((std == 1).all())
+
+        def outputs(batch: Tensor) -> Tensor:
+            return function(batch if trivial else (batch - mean) / std)
+
+        with torch.no_grad():
+            sample = outputs(x[:1].expand(members, *x[:1].shape))
+        if sample.shape[:2] != (members, 1) or sample.ndim not in (2, 3):
+            raise ModelError(
+                f"the network maps one sample to shape {tuple(sample.shape[1:])}; (B,) or (B, k) is needed"
+            )
+        width = 1 if sample.ndim == 2 else sample.shape[2]
+        readout = _readout_matrix(self.readout, width)
+        classes = width if readout is None else len(readout)
+        readout = None if readout is None else readout.to(sample)
+        return Scorer(outputs, members, tuple(x.shape[1:]), classes, readout, self.bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """Class scores along the member axis, frozen while an attack runs.
+
+    ``readout`` (k, outputs) maps what the network gives to scores of k ≥ 2 classes; None is the identity.
+    """
+
+    outputs: Callable[[Tensor], Tensor]
+    members: int
+    shape: tuple[int, ...]
+    classes: int
+    readout: Tensor | None
+    bounds: tuple[float, float] | None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Scores (M, P, k) of flat inputs (M, P, d)."""
+        out = self.outputs(x.reshape(*x.shape[:2], *self.shape))
+        if self.readout is None:
+            return out
+        out = out.unsqueeze(-1) if out.ndim == 2 else out
+        return out @ self.readout.T
+
+    def clean(self, x: Tensor, *, chunk: int = 1024) -> Tensor:
+        """Scores (M, N, k) of samples (N, …) shared by all members."""
+        flat = x.flatten(1)
+        with torch.no_grad():
+            parts = [self(part.expand(self.members, *part.shape)) for part in torch.split(flat, chunk)]
+        return torch.cat(parts, 1)
+
+
+def margins_of(scores: Tensor, y: Tensor) -> Tensor:
+    """q = s_y − max_{j≠y} s_j over the last axis.
+
+    >>> margins_of(torch.tensor([[3.0, 1.0, 2.5]]), torch.tensor([0]))
+    tensor([0.5000])
+    """
+    index = y.expand(scores.shape[:-1]).unsqueeze(-1)
+    others = scores.scatter(-1, index, -torch.inf).amax(-1)
+    return scores.gather(-1, index).squeeze(-1) - others
+
+
+def as_classifier(net: Classifier | Net | Sequence[nn.Module], **options: Any) -> Classifier:
+    """``net`` itself when it is a `Classifier`, else one around it with the options that were given."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if not isinstance(net, Classifier):
+        return Classifier(net, **given)
+    if given:
+        raise InputError(f"{', '.join(given)}: set these on the Classifier itself, not in the call")
+    return net
+
+
+def _one_member(net: Net) -> Net:
+    return lambda x: net(x[0]).unsqueeze(0)
+
+
+def _like_sample(value: float | Sequence[float] | Tensor, sample: Tensor, name: str) -> Tensor:
+    tensor = torch.as_tensor(value, dtype=sample.dtype, device=sample.device)
+    if tensor.ndim == 1 and sample.ndim == 3 and len(tensor) == len(sample):
+        tensor = tensor[:, None, None]
+    try:
+        tensor.expand_as(sample)
+    except RuntimeError:
+        raise InputError(
+            f"{name} of shape {tuple(tensor.shape)} does not broadcast against a sample {tuple(sample.shape)}"
+        ) from None
+    return tensor
+
+
+def _readout_matrix(readout: str | Groups, outputs: int) -> Tensor | None:
+    """Scores (0, f) for one logit f, the identity (None) for k classes, (0, Σ_{J+} − Σ_{J−}) for groups."""
+    if isinstance(readout, Groups):
+        row = readout.weights(outputs)
+        return torch.stack([torch.zeros_like(row), row])
+    if readout == "logit" and outputs != 1:
+        raise ModelError(
+            f"readout='logit' needs one output, but the network gives {outputs}: use 'classes' or Groups"
+        )
+    if readout == "classes" and outputs == 1:
+        raise ModelError(
+            "readout='classes' needs two outputs or more, but the network gives one: use 'logit'"
+        )
+    return torch.tensor([[0.0], [1.0]]) if outputs == 1 else None

@@ -1,0 +1,115 @@
+"""Balls, boxes and hyperplanes: the geometry that every attack shares.
+
+Points are flat: ``(…, d)``. A ``norm`` is 2 or ``math.inf``; a box is ``(lower, upper)`` or None.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from undertow.errors import InputError
+
+__all__ = ["check_norm", "clip", "lengths", "nearest_on_hyperplane", "project", "steepest", "unit"]
+
+Box = tuple[float, float] | None
+
+
+def check_norm(norm: float | str) -> float:
+    """2.0 or ``inf`` from what a user may write.
+
+    >>> check_norm("inf"), check_norm(2)
+    (inf, 2.0)
+    """
+    if norm in (2, 2.0, "2", "L2", "l2"):
+        return 2.0
+    if norm in (math.inf, "inf", "Linf", "linf"):
+        return math.inf
+    raise InputError(f"norm={norm!r} is not supported: use norm=2 or norm=math.inf")
+
+
+def lengths(delta: Tensor, norm: float) -> Tensor:
+    """‖δ‖ over the last axis, in float64 and without underflow.
+
+    >>> lengths(torch.tensor([[3.0, 4.0]]), 2.0), lengths(torch.tensor([[3.0, -4.0]]), math.inf)
+    (tensor([5.], dtype=torch.float64), tensor([4.], dtype=torch.float64))
+    """
+    delta = delta.double()
+    return delta.abs().amax(-1) if norm == math.inf else torch.linalg.vector_norm(delta, dim=-1)
+
+
+def unit(direction: Tensor) -> Tensor:
+    """v / ‖v‖₂ over the last axis; zero stays zero.
+
+    Divides by the largest entry first: the gradients of a network of scale 1e-20 square to zero
+    in float32, and an attack must not depend on the scale of the logits.
+
+    >>> unit(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+    scaled = direction / _nonzero(direction.abs().amax(-1, keepdim=True))
+    return scaled / _nonzero(torch.linalg.vector_norm(scaled, dim=-1, keepdim=True))
+
+
+def steepest(gradient: Tensor, norm: float) -> Tensor:
+    """The step of unit length that follows the gradient best: g/‖g‖₂, or sign(g) for L∞."""
+    return gradient.sign() if norm == math.inf else unit(gradient)
+
+
+def clip(x: Tensor, box: Box) -> Tensor:
+    return x if box is None else x.clamp(*box)
+
+
+def project(moved: Tensor, x: Tensor, radius: Tensor, norm: float, box: Box) -> Tensor:
+    """``moved`` pulled back into the ball of ``radius`` (…) around ``x``, then into the box.
+
+    Clipping only shortens the coordinates of ``moved − x`` because x lies in the box, so the result
+    is feasible; for L2 it is not the nearest feasible point, which no published attack uses either.
+    """
+    delta = moved - x
+    reach = radius.unsqueeze(-1)
+    if norm == math.inf:
+        delta = torch.minimum(torch.maximum(delta, -reach), reach)
+    else:
+        length = torch.linalg.vector_norm(delta, dim=-1, keepdim=True)
+        delta = delta * torch.where(length > reach, reach / _nonzero(length), 1.0)
+    return clip(x + delta, box)
+
+
+def nearest_on_hyperplane(x: Tensor, normal: Tensor, offset: Tensor, norm: float, box: Box) -> Tensor:
+    """argmin ‖δ‖ with normal·(x + δ) + offset ≤ 0 and x + δ in the box; δ of shape (…, d).
+
+    The optimum is δ_i = −sign(w_i)·min(λ·a_i, cap_i), a_i = |w_i| for L2 and 1 for L∞, cap_i the room
+    that the box leaves. Σ|w_i| min(λ a_i, cap_i) is concave, increasing and piecewise linear in λ, so
+    Newton's method from λ = 0 climbs to the root from below and ends after finitely many steps.
+    Where the box admits no solution, the corner that comes closest is returned.
+
+    >>> nearest_on_hyperplane(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]), torch.tensor([5.0]), 2.0, None)
+    tensor([[-0.6000, -0.8000]])
+    """
+    need = ((normal * x).sum(-1) + offset).clamp(min=0)
+    scale = _nonzero(normal.abs().amax(-1, keepdim=True))  # λ must not under- or overflow with the logits
+    size, need = normal.abs() / scale, need / scale.squeeze(-1)
+    speed = size if norm == 2 else torch.ones_like(size)
+    if box is None:
+        room = torch.full_like(size, math.inf)
+    else:
+        room = torch.where(normal > 0, x - box[0], box[1] - x).clamp(min=0)
+    multiplier = need / _nonzero((size * speed).sum(-1))
+    precision = 1e2 * torch.finfo(x.dtype).eps
+    for _ in range(0 if box is None else 50):
+        step = torch.minimum(multiplier.unsqueeze(-1) * speed, room)
+        missing = need - (size * step).sum(-1)
+        slope = torch.where(step < room, size * speed, 0.0).sum(-1)
+        gain = torch.where(slope > 0, missing.clamp(min=0) / _nonzero(slope), 0.0)
+        multiplier = multiplier + gain
+        if not bool((gain > precision * multiplier).any()):
+            break
+    return -normal.sign() * torch.minimum(multiplier.unsqueeze(-1) * speed, room)
+
+
+def _nonzero(value: Tensor) -> Tensor:
+    return torch.where(value > 0, value, 1.0)

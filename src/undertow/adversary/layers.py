@@ -1,0 +1,111 @@
+"""A classifier as a chain of affine maps and piecewise-linear activations: what certificates can read."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from undertow.adversary.classifier import Classifier
+
+__all__ = ["Affine", "Kink", "Stage", "stages_of"]
+
+_AFFINE = (
+    nn.Flatten,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.AvgPool2d,
+    nn.AdaptiveAvgPool2d,
+    nn.BatchNorm1d,
+    nn.BatchNorm2d,
+)
+_NEUTRAL = (nn.Identity, nn.Dropout, nn.Dropout2d)
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """x ↦ W x + b on a batch, with W known only through products.
+
+    ``matrix`` (out, in) is given where the map acts on flat features.
+    """
+
+    apply: Callable[[Tensor], Tensor]
+    matrix: Tensor | None = None
+    bias: Tensor | None = None
+
+    def transposed(self, rows: Tensor, inputs: torch.Size) -> tuple[Tensor, Tensor]:
+        """(rows · W, rows · b) for rows (N, *out): shapes (N, *in) and (N,)."""
+        if self.matrix is not None:
+            constant = rows.new_zeros(len(rows)) if self.bias is None else rows @ self.bias
+            return rows @ self.matrix, constant
+        with torch.enable_grad():
+            at = rows.new_zeros(len(rows), *inputs).requires_grad_(True)
+            value = self.apply(at)
+            (back,) = torch.autograd.grad(value, at, rows)
+        return back, (rows * value.detach()[:1]).flatten(1).sum(1)
+
+
+@dataclass(frozen=True)
+class Kink:
+    """h ↦ max(h, slope·h), 0 ≤ slope < 1: ReLU and leaky ReLU."""
+
+    slope: float
+
+    def __call__(self, h: Tensor) -> Tensor:
+        return torch.maximum(h, self.slope * h)
+
+
+Stage = Affine | Kink
+
+
+def stages_of(classifier: Classifier, net: nn.Module, x: Tensor) -> list[Stage] | None:
+    """The stages from raw inputs to class scores, in float64; None when a layer is not of a known kind.
+
+    Only exact types are recognised: a subclass may compute anything. Float64, because a certificate that
+    rounding can falsify certifies nothing.
+    """
+    modules = _unrolled(net)
+    if modules is None:
+        return None
+    mean, std = (value.double() for value in classifier.normalisation(x[0]))
+    stages: list[Stage] = []
+    if bool((mean != 0).any()) or bool((std != 1).any()):
+        stages.append(Affine(lambda v: (v - mean) / std))
+    for module in modules:
+        if type(module) is nn.ReLU:
+            stages.append(Kink(0.0))
+        elif type(module) is nn.LeakyReLU and 0 <= module.negative_slope < 1:
+            stages.append(Kink(float(module.negative_slope)))
+        elif type(module) is nn.Linear:
+            twin = copy.deepcopy(module).double().requires_grad_(False)
+            stages.append(Affine(twin, twin.weight, twin.bias))
+        elif type(module) in _AFFINE:
+            twin_module = copy.deepcopy(module).double().eval().requires_grad_(False)
+            if isinstance(twin_module, nn.BatchNorm1d | nn.BatchNorm2d) and twin_module.running_mean is None:
+                return None  # without running statistics it mixes the samples of a batch
+            stages.append(Affine(twin_module))
+        elif type(module) not in _NEUTRAL:
+            return None
+    with classifier.scoring(x[:1], check=False) as scorer:
+        readout = scorer.readout
+    if readout is not None:
+        matrix = readout.double()
+        stages.append(Affine(lambda v: (v if v.ndim == 2 else v.unsqueeze(-1)) @ matrix.T, matrix))
+    return stages
+
+
+def _unrolled(net: nn.Module) -> list[nn.Module] | None:
+    if net._forward_hooks or net._forward_pre_hooks:
+        return None
+    if type(net) is not nn.Sequential:
+        return [net]
+    modules: list[nn.Module] = []
+    for child in net:
+        below = _unrolled(child)
+        if below is None:
+            return None
+        modules += below
+    return modules

@@ -1,0 +1,106 @@
+"""Several networks of one architecture as one function along a leading member axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state
+
+from undertow.errors import ModelError
+
+__all__ = ["stacked"]
+
+_ELEMENTWISE = (
+    nn.ReLU,
+    nn.LeakyReLU,
+    nn.Tanh,
+    nn.GELU,
+    nn.Sigmoid,
+    nn.Softplus,
+    nn.ELU,
+    nn.SiLU,
+    nn.Identity,
+)
+
+
+def stacked(nets: Sequence[nn.Module]) -> Callable[[Tensor], Tensor]:
+    """A function (M, B, …) → (M, B, k) that applies the m-th network to the m-th batch.
+
+    The weights are copied: training the networks further does not change it. Chains of
+    Flatten, Linear and elementwise layers become batched matrix products; anything else is vmapped.
+
+    >>> nets = [nn.Linear(3, 2) for _ in range(4)]
+    >>> together = stacked(nets)(torch.ones(4, 5, 3))
+    >>> torch.allclose(together[1], nets[1](torch.ones(5, 3)))
+    True
+    """
+    _check_alike(nets)
+    if all(_is_mlp(net) for net in nets):
+        return _stacked_mlp([cast(nn.Sequential, net) for net in nets])
+    parameters, buffers = stack_module_state(list(nets))
+    parameters = {name: value.detach() for name, value in parameters.items()}
+    template = nets[0]
+
+    def one(weights: dict[str, Tensor], constants: dict[str, Tensor], x: Tensor) -> Tensor:
+        return cast(Tensor, functional_call(template, (weights, constants), (x,)))
+
+    mapped = torch.vmap(one)
+    return lambda x: mapped(parameters, buffers, x)
+
+
+def _check_alike(nets: Sequence[nn.Module]) -> None:
+    if not nets:
+        raise ModelError("an empty list of networks cannot be attacked: pass at least one")
+    shapes = [{name: value.shape for name, value in net.state_dict().items()} for net in nets]
+    for index, (net, shape) in enumerate(zip(nets, shapes, strict=True)):
+        if str(net) != str(nets[0]) or shape != shapes[0]:
+            raise ModelError(
+                f"network {index} differs from network 0 in architecture: only networks of one "
+                "architecture share a member axis; attack the others in separate calls"
+            )
+
+
+def _is_mlp(net: nn.Module) -> bool:
+    if not isinstance(net, nn.Sequential) or len(net) == 0:
+        return False
+    # a Flatten anywhere but in front would act on features that the product below has no axes for
+    return isinstance(net[0], nn.Linear | nn.Flatten) and all(
+        isinstance(layer, (nn.Linear, nn.Dropout, *_ELEMENTWISE)) or (position == 0 and _flattens_all(layer))
+        for position, layer in enumerate(net)
+    )
+
+
+def _flattens_all(layer: nn.Module) -> bool:
+    return isinstance(layer, nn.Flatten) and layer.start_dim == 1 and layer.end_dim == -1
+
+
+def _stacked_mlp(nets: Sequence[nn.Sequential]) -> Callable[[Tensor], Tensor]:
+    steps: list[Callable[[Tensor], Tensor]] = []
+    for position, layer in enumerate(nets[0]):
+        alike = [net[position] for net in nets]
+        if isinstance(layer, nn.Flatten):
+            steps.append(lambda x: x.flatten(2))
+        elif isinstance(layer, nn.Linear):
+            linears = [cast(nn.Linear, each) for each in alike]
+            weight = torch.stack([linear.weight.detach() for linear in linears]).transpose(1, 2).contiguous()
+            biases = [linear.bias for linear in linears]
+            bias = None if biases[0] is None else torch.stack([b.detach() for b in biases]).unsqueeze(1)
+            steps.append(_affine(weight, bias))
+        elif not isinstance(layer, nn.Dropout):  # in eval mode it does nothing
+            steps.append(layer)
+
+    def forward(x: Tensor) -> Tensor:
+        for step in steps:
+            x = step(x)
+        return x
+
+    return forward
+
+
+def _affine(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+    if bias is None:
+        return lambda x: torch.bmm(x, weight)
+    return lambda x: torch.baddbmm(bias, x, weight)

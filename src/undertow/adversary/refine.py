@@ -1,0 +1,58 @@
+"""Shorter adversarial examples: APGD in ever smaller balls."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from undertow.adversary.apgd import Batch, Found, apgd
+from undertow.adversary.classifier import Scorer
+from undertow.adversary.fab import pull_to_boundary
+from undertow.adversary.geometry import project
+from undertow.adversary.search import Search, random_start
+
+__all__ = ["refine"]
+
+
+def refine(
+    search: Search,
+    *,
+    factors: tuple[float, ...] = (0.9, 0.97, 0.99, 0.999),
+    rounds: int = 4,
+    restarts: int = 3,
+) -> None:
+    """Ask, for each sample with an example at distance r, for one within f·r, as long as that succeeds.
+
+    Searches start at random places in the ball, which may find another part of the boundary, then at the
+    known example moved into the smaller ball, where it is nearly adversarial already.
+    """
+    for restart in range(restarts):
+        direction = random_start(search, 1.0, "refine", restart) - search.x
+        radius = torch.where(search.distance.isfinite(), search.distance, 0.0).to(search.x)
+        start = search.x + radius.unsqueeze(-1) * direction
+        todo = (search.distance > 0) & search.distance.isfinite()
+        _shrink(search, start, todo, factors[0])
+    for factor in factors:
+        todo = (search.distance > 0) & search.distance.isfinite()
+        for _ in range(rounds):
+            todo = _shrink(search, search.example, todo, factor)
+
+
+def _shrink(search: Search, start: Tensor, todo: Tensor, factor: float) -> Tensor:
+    """One attack on the smaller balls; returns which samples it helped."""
+    if not bool(todo.any()):
+        return todo
+    before = search.distance.clone()
+    attack = partial(_within, factor=factor, norm=search.norm)
+    search.run("refine", attack, eps=0.0, todo=todo, start=start, minimal=True, radius=search.distance)
+    return todo & (search.distance < before)
+
+
+def _within(scorer: Scorer, batch: Batch, *, factor: float, norm: float) -> Found:
+    smaller = factor * batch.eps
+    start = project(batch.start, batch.x, smaller, norm, scorer.bounds)
+    inner = Batch(batch.x, start, batch.y, batch.target, smaller, batch.scale)
+    found = apgd(scorer, inner, norm=norm, loss="margin", steps=30)
+    return Found(pull_to_boundary(scorer, inner, found.x, found.broken), found.broken)

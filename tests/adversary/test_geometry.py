@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from undertow.adversary.apgd import checkpoints
+from undertow.adversary.exact import least_distance
+from undertow.adversary.geometry import lengths, nearest_on_hyperplane, project
+
+
+@pytest.mark.parametrize("norm", [2.0, math.inf])
+def test_nearest_point_on_a_hyperplane_in_a_box_against_a_general_solver(norm: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(10):
+        x = torch.rand(1, 6, generator=generator, dtype=torch.float64)
+        w = torch.randn(1, 6, generator=generator, dtype=torch.float64)
+        b = -(w * x).sum(-1) + 0.6 * w.abs().sum(-1) * 0.5
+        delta = nearest_on_hyperplane(x, w, b, norm, (0.0, 1.0))
+        point = (x + delta)[0]
+        if float((w[0] * point).sum() + b) > 1e-9:  # the box admits no solution: the closest corner
+            corner = torch.where(w[0] > 0, 0.0, 1.0).double()
+            assert torch.allclose(point, corner)
+            continue
+        assert 0 <= float(point.min()) <= float(point.max()) <= 1
+        slow = _slow(x[0].numpy(), w[0].numpy(), float(b), norm)
+        assert float(lengths(delta, norm)) == pytest.approx(slow, rel=1e-5)
+
+
+def _slow(x: np.ndarray, w: np.ndarray, b: float, norm: float) -> float:  # type: ignore[type-arg]
+    """min t with ‖δ‖ ≤ t by SLSQP in (δ, t)."""
+    if norm == 2:
+        aim = lambda v: float(v[:-1] @ v[:-1])  # noqa: E731
+        extra = []
+    else:
+        aim = lambda v: float(v[-1])  # noqa: E731
+        extra = [{"type": "ineq", "fun": lambda v: np.concatenate([v[-1] - v[:-1], v[-1] + v[:-1]])}]
+    plane = {"type": "ineq", "fun": lambda v: -(w @ (x + v[:-1]) + b)}
+    bounds = [(-value, 1 - value) for value in x] + [(0, None)]
+    result = minimize(
+        aim,
+        np.append(-0.1 * w, 1.0),
+        constraints=[plane, *extra],
+        bounds=bounds,
+        options={"ftol": 1e-15, "maxiter": 500},
+    )
+    return math.sqrt(result.fun) if norm == 2 else float(result.fun)
+
+
+def test_projection_stays_in_ball_and_box() -> None:
+    x, moved = torch.rand(50, 8), 3 * torch.randn(50, 8)
+    radius = torch.linspace(0.1, 2, 50)
+    for norm in (2.0, math.inf):
+        kept = project(moved, x, radius, norm, (0.0, 1.0))
+        assert bool((lengths(kept - x, norm) <= radius * (1 + 1e-5)).all())
+        assert float(kept.min()) >= 0
+        assert float(kept.max()) <= 1
+
+
+def test_least_distance_satisfies_its_constraints_or_says_there_are_none() -> None:
+    source = np.random.default_rng(0)
+    rows, sides = source.normal(size=(4, 6)), -source.random(4)
+    delta = least_distance(rows, sides)
+    assert delta is not None
+    assert (rows @ delta <= sides + 1e-9).all()
+    slow = minimize(
+        lambda d: d @ d, np.ones(6), constraints=[{"type": "ineq", "fun": lambda d: sides - rows @ d}]
+    )
+    assert delta @ delta == pytest.approx(slow.fun, rel=1e-5)
+    assert least_distance(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([-1.0, -1.0])) is None
+
+
+def test_checkpoints_follow_the_published_schedule() -> None:
+    assert sorted(checkpoints(100)) == [22, 41, 57, 70, 80, 87, 93, 99]

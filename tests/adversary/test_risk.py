@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from tests.adversary.cases import decisions, digits, mlp, points
+from undertow.adversary import adversarial_risk, pairs_grid, risk_bound
+from undertow.errors import ConfigError, InputError
+
+
+def test_risk_of_a_linear_logit_in_closed_form() -> None:
+    """sup over the ball of log(1 + e^{−q}) is log(1 + e^{−q + r‖w‖})."""
+    net = nn.Sequential(nn.Linear(5, 1)).double().requires_grad_(False)
+    x, y = points(1, 30, 5), torch.arange(30) % 2
+    margins = net(x)[:, 0] * (2 * y - 1)
+    weight = net[0].weight
+    assert isinstance(weight, torch.Tensor)
+    radii = [0.5, 0.0, 0.1]
+    found = adversarial_risk(net, x, y, eps=radii)
+    expected = [nn.functional.softplus(-margins + r * weight.norm()).mean() for r in radii]
+    assert torch.allclose(torch.as_tensor(found.value), torch.stack(expected), rtol=1e-5)
+    assert float(torch.as_tensor(found.value)[1]) == pytest.approx(float(found.clean), rel=1e-12)
+
+
+def test_zero_one_risk_is_one_minus_robust_accuracy_and_grows_with_eps() -> None:
+    net, x, y = digits()
+    x, y = x[:60], y[:60]
+    risk = torch.as_tensor(
+        adversarial_risk(net, x, y, eps=[0.0, 0.2, 0.4], loss="zero-one", bounds=(0.0, 1.0)).value
+    )
+    assert float(risk[0]) == pytest.approx(float((net(x).argmax(1) != y).double().mean()))
+    assert bool((risk.diff() > 0).all())
+
+
+def test_the_bound_of_theorem_4_1_for_a_linear_logit() -> None:
+    """For small r the mean slope is below the root mean square, so the bound holds; S is √E‖∇L‖²."""
+    net = nn.Sequential(nn.Linear(5, 1)).double().requires_grad_(False)
+    x, y = points(2, 50, 5), torch.arange(50) % 2
+    found = risk_bound(net, x, y, radii=[1e-3, 1e-2, 10.0], resamples=200)
+    leaf = x.clone().requires_grad_(True)
+    loss = nn.functional.softplus(-net(leaf)[:, 0] * (2 * y - 1))
+    (slope,) = torch.autograd.grad(loss.sum(), leaf)
+    assert float(found.energy) == pytest.approx(float(slope.norm(dim=1).square().mean().sqrt()), rel=1e-6)
+    assert float(found.risk) == pytest.approx(float(loss.detach().mean()), rel=1e-6)
+    assert torch.allclose(found.gap, found.bound - found.adversarial)
+    assert float(found.gap[0]) > 0
+    assert float(found.gap[2]) < 0  # far away the loss is steeper than at the samples
+    assert float(found.holds_up_to) == pytest.approx(1e-2)
+    assert bool(((found.lower <= found.gap) & (found.gap <= found.upper)).all())
+
+
+def test_several_members_and_a_loss_of_ones_own() -> None:
+    nets = [mlp(seed) for seed in range(2)]
+    x = points(0, 10)
+    y = decisions(nets[0], x)
+    found = risk_bound(
+        nets,
+        x,
+        y,
+        radii=[0.01, 0.1],
+        loss=lambda s, t: -s.gather(-1, t.unsqueeze(-1)).squeeze(-1),
+        resamples=20,
+    )
+    assert found.gap.shape == (2, 2)
+    with pytest.raises(ConfigError, match="differentiable"):
+        risk_bound(nets, x, y, radii=[0.1], loss="zero-one")
+    with pytest.raises(ConfigError, match="did you mean 'cross-entropy'"):
+        adversarial_risk(nets, x, y, eps=0.1, loss="crossentropy")
+
+
+def test_logits_of_a_thousand_do_not_hide_the_risk() -> None:
+    net, x, y = digits()
+    right = net(x).argmax(1) == y
+    x, y = x[right][:40], y[right][:40]
+    risk = adversarial_risk(lambda v: 1e4 * net(v), x, y, eps=0.6, bounds=(0.0, 1.0))
+    assert float(risk.clean) < 1e-2
+    assert float(risk.value) > 1e3
+
+
+def test_pairs_are_drawn_with_their_difference() -> None:
+    x = torch.rand(3, 1, 5, 5, generator=torch.Generator().manual_seed(0))
+    moved = x.clone()
+    moved[0, 0, 2, 2] = 0.0
+    grid = pairs_grid(x, moved, columns=3, gap=2)
+    assert grid.shape == (1, 19, 19)
+    assert torch.equal(grid[:, :5, :5], x[0])
+    assert torch.equal(grid[:, 7:12, :5], moved[0])
+    assert float(grid[0, 14 + 2, 2]) == 0.0  # the one pixel that was lowered
+    assert float(grid[0, 14, 0]) == 0.5
+    with pytest.raises(InputError, match="one shape"):
+        pairs_grid(x, moved[:, :, :4])
+    assert math.isclose(float(grid[0, 5, 0]), 1.0)

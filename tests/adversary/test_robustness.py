@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from torch import Tensor, nn
+
+from tests.adversary.cases import decisions, digits, mlp, points
+from undertow.adversary import Classifier, robustness
+from undertow.adversary.crown import certified_radii, gap_bounds
+from undertow.adversary.layers import stages_of
+
+
+def _chain(net: nn.Module, x: Tensor):  # type: ignore[no-untyped-def]
+    stages = stages_of(Classifier(net), net, x)
+    assert stages is not None
+    return stages
+
+
+@pytest.mark.parametrize("norm", [2, math.inf])
+@pytest.mark.parametrize("bounds", [None, (-1.0, 1.0)])
+def test_certified_exact_attacked_are_in_order_on_random_nets(
+    norm: float, bounds: tuple[float, float] | None
+) -> None:
+    """52 nets for each norm with and without a box, 208 in all, three samples each."""
+    finished = tight = 0
+    for outputs, width, slope in ((1, 4, 0.0), (2, 10, 0.0), (3, 7, 0.2), (4, 6, 0.0)):
+        nets = [mlp(100 * outputs + seed, width=width, outputs=outputs, slope=slope) for seed in range(13)]
+        x = points(outputs, 3)
+        y = decisions(nets[0], x)
+        found = robustness(nets, x, y, norm=norm, bounds=bounds, seconds=5.0)
+        # without the attack's result as a ceiling, which would hide a wrong certificate
+        certified = torch.stack([certified_radii(_chain(net, x), x, y, float(norm)) for net in nets])
+        assert bool((certified <= found.attacked).all())
+        done = torch.tensor([[status == "exact" for status in each] for each in found.status])
+        assert bool(((found.certified <= found.exact * (1 + 1e-6)) | ~done).all())
+        assert bool(((found.exact <= found.attacked) | ~done).all())
+        some = done & (found.attacked > 0)
+        finished += int(some.sum())
+        tight += int((found.attacked <= 1.01 * found.exact)[some].sum())
+    assert finished >= 50  # beside the errors of the other nets
+    assert tight >= 0.75 * finished  # the attack finds the nearest example most of the time
+
+
+def test_exact_l2_radius_against_enumeration_of_activation_patterns() -> None:
+    for seed in range(6):
+        net = mlp(seed, inputs=3, width=5, outputs=2, slope=0.1 * (seed % 2))
+        x = points(seed + 50, 2, 3)
+        y = decisions(net, x)
+        found = robustness(net, x, y)
+        for index in range(2):
+            slow = _enumerated(net, x[index], int(y[index]))
+            assert float(found.exact[index]) == pytest.approx(slow, rel=1e-5)
+
+
+def _enumerated(net: nn.Sequential, x: Tensor, label: int) -> float:
+    """min ‖δ‖ over every activation pattern, each a quadratic program for a general solver."""
+    first, last = net[0], net[2]
+    assert isinstance(first, nn.Linear)
+    assert isinstance(last, nn.Linear)
+    slope = net[1].negative_slope if isinstance(net[1], nn.LeakyReLU) else 0.0
+    W, b, V, c = (v.numpy() for v in (first.weight, first.bias, last.weight, last.bias))
+    a, shift, point = V[label] - V[1 - label], c[label] - c[1 - label], x.numpy()
+    best = math.inf
+    for signs in itertools.product([-1.0, 1.0], repeat=len(b)):
+        pattern = np.array(signs)
+        gain = np.where(pattern > 0, 1.0, slope)
+        normal, offset = (a * gain) @ W, (a * gain) @ (W @ point + b) + shift
+        rows = np.vstack([pattern[:, None] * W, -normal])
+        sides = np.concatenate([pattern * (W @ point + b), [-offset]])
+        for start in (np.zeros(3), -normal * offset / max(normal @ normal, 1e-9)):
+            result = minimize(
+                lambda d: d @ d,
+                start,
+                jac=lambda d: 2 * d,
+                constraints=[
+                    {"type": "ineq", "fun": lambda d, r=rows, s=sides: r @ d + s, "jac": lambda _, r=rows: r}
+                ],
+                method="SLSQP",
+                options={"ftol": 1e-14, "maxiter": 200},
+            )
+            if result.success and (rows @ result.x + sides).min() > -1e-7:
+                best = min(best, float(np.sqrt(result.fun)))
+    return best
+
+
+def test_a_linear_network_has_its_radius_in_closed_form() -> None:
+    net = nn.Sequential(nn.Linear(5, 3)).double().requires_grad_(False)
+    x = points(4, 20, 5)
+    y = decisions(net, x)
+    weight, out = net[0].weight, net(x)
+    assert isinstance(weight, Tensor)
+    for norm, dual in ((2, 2), (math.inf, 1)):
+        gaps = out.gather(1, y[:, None]) - out
+        sizes = torch.linalg.vector_norm(weight[y][:, None] - weight[None], dual, dim=2)
+        expected = torch.where(gaps > 0, gaps / sizes, math.inf).amin(1)
+        found = robustness(net, x, y, norm=norm)
+        assert found.certificate == "linear-exact"
+        for radius in (found.certified, found.exact, found.attacked):
+            assert torch.allclose(radius, expected, rtol=2e-5)
+
+
+@pytest.mark.parametrize("norm", [2, math.inf])
+def test_linear_bounds_hold_at_sampled_points_of_deep_and_convolutional_nets(norm: float) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        deep = nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 7), nn.LeakyReLU(0.1), nn.Linear(7, 3))
+        conv = nn.Sequential(
+            nn.Conv2d(1, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.AvgPool2d(2), nn.Conv2d(3, 2, 2), nn.ReLU(),
+            nn.Flatten(), nn.Linear(18, 4),
+        )  # fmt: skip
+        conv(torch.randn(16, 1, 8, 8))
+        cases = [
+            (deep.double().eval(), torch.randn(5, 6).double()),
+            (conv.double().eval(), torch.randn(5, 1, 8, 8).double()),
+        ]
+        for net, x in cases:
+            y = net(x).argmax(1)
+            eps = torch.linspace(0.01, 0.5, 5).double()
+            bounds = gap_bounds(_chain(net, x), x, y, eps, norm)
+            for _ in range(200):
+                noise = torch.randn_like(x) if norm == 2 else torch.randn_like(x).sign()
+                size = torch.linalg.vector_norm(noise.flatten(1), norm, dim=1)
+                shape = (-1, *[1] * (x.ndim - 1))
+                out = net(x + noise * (eps / size).reshape(shape)).detach()
+                assert bool(
+                    (
+                        out.gather(1, y[:, None]) - out
+                        >= bounds.where(bounds.isfinite(), torch.zeros(()).double()) - 1e-9
+                    ).all()
+                )
+            # at ε = 0 the bound is the gap itself
+            out = net(x).detach()
+            exact = gap_bounds(_chain(net, x), x, y, 0 * eps, norm)
+            assert torch.allclose(
+                exact[exact.isfinite()], (out.gather(1, y[:, None]) - out)[exact.isfinite()]
+            )
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+@pytest.mark.parametrize("norm", [2, math.inf])
+def test_radii_do_not_depend_on_the_scale_of_the_logits(factor: float, norm: float) -> None:
+    net = mlp(5, inputs=6, width=10, outputs=4)
+    scaled = mlp(5, inputs=6, width=10, outputs=4)
+    last = scaled[2]
+    assert isinstance(last, nn.Linear)
+    last.weight.mul_(factor)
+    last.bias.mul_(factor)
+    x = points(6, 15, 6)
+    y = decisions(net, x)
+    one, other = robustness(net, x, y, norm=norm), robustness(scaled, x, y, norm=norm)
+    for name in ("certified", "attacked", "exact"):
+        assert torch.allclose(getattr(one, name), getattr(other, name), rtol=1e-2, equal_nan=True)
+
+
+def test_a_network_of_unknown_layers_gets_an_estimate_that_says_so() -> None:
+    x = points(0, 6)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).double().requires_grad_(False)
+    found = robustness(net, x, decisions(net, x))
+    assert (found.certificate, found.proved, set(found.status)) == (
+        "lipschitz-estimate",
+        False,
+        {"not-tried"},
+    )
+    assert bool((found.certified <= found.attacked).all())
+
+
+def test_errors_have_radius_zero_and_time_limits_are_honest() -> None:
+    net, x, y = digits()
+    wrong = (y[:4] + 1) % 10
+    found = robustness(net, x[:4], wrong, bounds=(0.0, 1.0))
+    assert float(found.attacked.max()) == float(found.certified.max()) == float(found.exact.max()) == 0.0
+    rushed = robustness(net, x[:4], y[:4], bounds=(0.0, 1.0), exact=True, seconds=0.0)
+    right = net(x[:4]).argmax(1) == y[:4]
+    assert bool(rushed.exact[right].isnan().all())
+    assert {status for status, ok in zip(rushed.status, right, strict=True) if ok} == {"time-limit"}
+
+
+def test_members_share_one_call() -> None:
+    nets = [mlp(seed, outputs=1) for seed in range(3)]
+    x = points(9, 5)
+    y = decisions(nets[0], x)
+    found = robustness(nets, x, y)
+    assert found.attacked.shape == found.certified.shape == found.exact.shape == (3, 5)
+    assert torch.allclose(found.exact[1], robustness(nets[1], x, y).exact, rtol=1e-6)
