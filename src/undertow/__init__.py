@@ -13,6 +13,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same table as below, for type checkers and editors
+    from undertow.adversary.accuracy import robust_accuracy as robust_accuracy
+    from undertow.adversary.accuracy import robust_curve as robust_curve
+    from undertow.adversary.classifier import Classifier as Classifier
+    from undertow.adversary.risk import adversarial_risk as adversarial_risk
+    from undertow.adversary.risk import risk_bound as risk_bound
+    from undertow.adversary.robustness import robustness as robustness
     from undertow.jacobian.norms import JacobianNorms as JacobianNorms
     from undertow.jacobian.norms import jacobian_norms as jacobian_norms
     from undertow.jacobian.operator import JacobianOperator as JacobianOperator
@@ -23,6 +29,7 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.measures.collaboration import collaboration as collaboration
     from undertow.measures.energy import energy as energy
     from undertow.measures.rank import stable_rank as stable_rank
+    from undertow.probe.probe import Probe as Probe
 
 _WHERE = {
     # Jacobians: per-sample norms with error bounds, operators, places to cut a network
@@ -37,6 +44,15 @@ _WHERE = {
     "energy": "undertow.measures.energy",
     "collaboration": "undertow.measures.collaboration",
     "stable_rank": "undertow.measures.rank",
+    # Robustness from both sides: attacks, certificates, exact radii
+    "robust_accuracy": "undertow.adversary.accuracy",
+    "robust_curve": "undertow.adversary.accuracy",
+    "robustness": "undertow.adversary.robustness",
+    "adversarial_risk": "undertow.adversary.risk",
+    "risk_bound": "undertow.adversary.risk",
+    "Classifier": "undertow.adversary.classifier",
+    # Measures on a schedule inside anyone's training loop
+    "Probe": "undertow.probe.probe",
 }
 
 __version__ = "0.1.0"

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from undertow.jacobian.exact import by_squaring
-from undertow.jacobian.tridiagonal import LanczosMatrix, a_priori_steps, miss_threshold
+from undertow.jacobian.eigen import by_squaring
+from undertow.jacobian.tridiagonal import (
+    DenseLanczosMatrix,
+    PivotLanczosMatrix,
+    a_priori_steps,
+    miss_threshold,
+)
+
+Form = type[PivotLanczosMatrix] | type[DenseLanczosMatrix]
+forms = pytest.mark.parametrize("form", [PivotLanczosMatrix, DenseLanczosMatrix])
 
 
 def _random(count: int, steps: int, seed: int, spread: float) -> tuple[Tensor, Tensor]:
+    """T = BᵀB of a random bidiagonal B, as Lanczos on JᵀJ gives it."""
     generator = torch.Generator().manual_seed(seed)
-    diagonal = torch.rand(count, steps, generator=generator, dtype=torch.float64)
-    off = torch.rand(count, steps, generator=generator, dtype=torch.float64) * spread + 1e-3
-    return diagonal, off
+    alpha = torch.rand(count, steps, generator=generator, dtype=torch.float64) + 1e-2
+    beta = torch.rand(count, steps, generator=generator, dtype=torch.float64) * spread + 1e-3
+    diagonal = alpha.square()
+    diagonal[:, 1:] += beta[:, :-1].square()
+    return diagonal, alpha * beta
 
 
 def _dense(diagonal: Tensor, off: Tensor) -> Tensor:
@@ -25,34 +37,36 @@ def _dense(diagonal: Tensor, off: Tensor) -> Tensor:
     return torch.diag_embed(diagonal) + torch.diag_embed(inner, 1) + torch.diag_embed(inner, -1)
 
 
+@forms
 @given(
     st.integers(1, 30),
     st.integers(0, 1000),
     st.sampled_from([1e-2, 0.3, 1.0]),
     st.sampled_from([1e-30, 1.0, 1e20]),
 )
-def test_ritz_value_and_vector(steps: int, seed: int, spread: float, scale: float) -> None:
+def test_ritz_value_and_vector(form: Form, steps: int, seed: int, spread: float, scale: float) -> None:
     diagonal, off = _random(5, steps, seed, spread)
     values, vectors = torch.linalg.eigh(_dense(diagonal, off))
-    matrix = LanczosMatrix(diagonal * scale, off * scale)
+    matrix = form(diagonal * scale, off * scale)
     ritz = matrix.ritz()
     torch.testing.assert_close(ritz / scale, values[:, -1], rtol=1e-11, atol=1e-13)
     found = matrix.vector(ritz)
     residual = torch.einsum("nij,nj->ni", _dense(diagonal, off), found) - ritz[:, None] / scale * found
-    assert float(residual.norm(dim=1).max()) < 1e-9
+    assert float(residual.norm(dim=1).max()) < (1e-9 if form is PivotLanczosMatrix else 1e-6)
     if steps == 1 or float((values[:, -1] - values[:, -2]).min()) > 1e-3:
         torch.testing.assert_close(
             (found * vectors[:, :, -1]).sum(1).abs(), torch.ones(5).double(), rtol=0, atol=1e-9
         )
 
 
+@forms
 @given(st.integers(1, 30), st.integers(0, 1000), st.sampled_from([0.5, 1e-4, 1e-12]))
 def test_upper_bound_is_where_the_polynomial_reaches_its_target(
-    steps: int, seed: int, threshold: float
+    form: Form, steps: int, seed: int, threshold: float
 ) -> None:
     diagonal, off = _random(5, steps, seed, 0.5)
     values = torch.linalg.eigvalsh(_dense(diagonal, off))
-    matrix = LanczosMatrix(diagonal, off)
+    matrix = form(diagonal, off)
     bound = matrix.upper_bound(matrix.ritz(), -math.log(threshold))
 
     def log_p(point: Tensor) -> Tensor:
@@ -60,17 +74,18 @@ def test_upper_bound_is_where_the_polynomial_reaches_its_target(
         return logs
 
     excess = bound - values[:, -1]
-    beyond_rounding = excess > 1e-8  # below that, the oracle's own eigenvalues decide
+    beyond_rounding = excess > 1e-6  # below that, the oracle's own eigenvalues decide
     target = -math.log(threshold)
     assert bool((log_p(bound) >= target)[beyond_rounding].all())  # it is a bound
-    assert bool((log_p(values[:, -1] + 0.9 * excess) < target)[beyond_rounding].all())  # and not a loose one
+    assert bool((log_p(values[:, -1] + 0.85 * excess) < target)[beyond_rounding].all())  # and not a loose one
 
 
-def test_a_closed_space_is_padding() -> None:
+@forms
+def test_a_closed_space_is_padding(form: Form) -> None:
     diagonal = torch.tensor([[2.0, 1.0, 0.0]]).double()
     off = torch.tensor([[0.5, 0.0, 0.0]]).double()
     expected = torch.linalg.eigvalsh(torch.tensor([[2.0, 0.5], [0.5, 1.0]]).double())[-1]
-    torch.testing.assert_close(LanczosMatrix(diagonal, off).ritz()[0], expected)
+    torch.testing.assert_close(form(diagonal, off).ritz()[0], expected)
 
 
 def test_miss_threshold_bounds_the_share_of_unlucky_starts() -> None:

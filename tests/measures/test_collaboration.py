@@ -21,9 +21,9 @@ def test_every_statistic_against_its_definition(case: Case) -> None:
     net, x = case.make(6, torch.float64)
     for seam in ut.seams(net, x)[:3]:
         head, tail = ut.split(net, seam, x=x)
-        h = torch.linalg.matrix_norm(dense_jacobians(head, tail(x.clone()).detach()), 2)
-        t = torch.linalg.matrix_norm(dense_jacobians(tail, x), 2)
-        n = torch.linalg.matrix_norm(dense_jacobians(net, x), 2)
+        h = torch.linalg.matrix_norm(dense_jacobians(head, tail(x.clone()).detach()).detach(), 2)
+        t = torch.linalg.matrix_norm(dense_jacobians(tail, x).detach(), 2)
+        n = torch.linalg.matrix_norm(dense_jacobians(net, x).detach(), 2)
         found = ut.collaboration(net, x, seam=seam, method="exact")
         product = h * t
 

@@ -89,15 +89,16 @@ class _Run:
         self.largest = start.new_zeros(count)
         self.unit: Tensor | None = None
         self.step = 0
-        self.next_check = min(6, self.max_steps)
-        self.active = torch.arange(count)
-        # What has been found, by sample, on the CPU until the end.
-        self.value = torch.zeros(count, dtype=torch.float64)
+        # A random start can promise nothing within a few steps.
+        self.next_check = min(6 if self.warm else 12, self.max_steps)
+        self.active = torch.arange(count, device=start.device)
+        # What has been found, by sample.
+        self.value = start.new_zeros(count, dtype=torch.float64)
         self.upper = torch.full_like(self.value, math.inf)
         self.residual = torch.full_like(self.value, math.inf)
         self.miss = torch.ones_like(self.value)
-        self.steps = torch.zeros(count, dtype=torch.int64)
-        self.converged = torch.zeros(count, dtype=torch.bool)
+        self.steps = torch.zeros_like(self.active)
+        self.converged = torch.zeros_like(self.active, dtype=torch.bool)
         self.vectors = torch.zeros_like(start) if keep_vectors else None
 
     def _gram(self, vector: Tensor) -> Tensor:
@@ -156,74 +157,75 @@ class _Run:
 
     def _check(self, last: bool) -> None:
         """What is known by now of every active sample; those whose bound is met leave."""
-        diagonal, off = self.diagonal[:, : self.step].cpu(), self.off[:, : self.step].cpu()
-        matrix = tridiagonal.LanczosMatrix(diagonal, off)
-        closed = (off == 0).any(1)
-        ritz = matrix.ritz()
+        off = self.off[:, : self.step]
+        matrix = tridiagonal.lanczos_matrix(self.diagonal[:, : self.step], off)
+        ritz = matrix.ritz(rtol=self.rtol)
         reach = self.rtol * (_WARM_SLACK if self.warm else 1.0)
         log_p = matrix.log_polynomial(ritz * (1 + reach) ** 2)
+        closed = (off == 0).any(1)
         bounded = closed | (log_p >= self.log_target)
-        looked_at = torch.ones_like(bounded) if last else bounded
-        residual = torch.full_like(ritz, math.inf)
-        value = ritz.clamp_min(0).sqrt()
-        if bool(looked_at.any()):
-            part = matrix.take(looked_at)
-            vector = part.vector(ritz[looked_at])
-            # ‖JᵀJv − θv‖ = b_k |y_k|, and the singular pair's residual is that over σ.
-            length = off[looked_at, -1] * vector[:, -1].abs() * _inverse(value[looked_at])
-            residual[looked_at] = torch.where(closed[looked_at], 0.0, length)
-            good = bounded & (residual <= self.rtol * value)
-            self._leave(good | last, good, closed, looked_at, part, vector, ritz, value, residual)
-        else:
-            good = torch.zeros_like(bounded)
+        candidates = (bounded | last).nonzero()[:, 0]
+        good = torch.zeros_like(bounded)
+        if len(candidates) > 0:
+            good[candidates] = self._settle(candidates, matrix, ritz, closed, bounded, last)
         if last:
             self.active = self.active[:0]
         else:
-            self._schedule(log_p[~good], residual[~good])
+            self._schedule(log_p[~good], bounded[~good])
             self._drop(good)
 
-    def _leave(
+    def _settle(
         self,
-        leaving: Tensor,
-        good: Tensor,
-        closed: Tensor,
-        looked_at: Tensor,
-        part: tridiagonal.LanczosMatrix,
-        vector: Tensor,
+        candidates: Tensor,
+        matrix: tridiagonal.LanczosMatrix,
         ritz: Tensor,
-        value: Tensor,
-        residual: Tensor,
-    ) -> None:
-        """Write down the results of the samples that leave, a part of those looked at."""
-        inside = leaving[looked_at]
-        index = self.active[leaving]
-        part = part.take(inside)
-        upper = value[leaving] + residual[leaving]
+        closed: Tensor,
+        bounded: Tensor,
+        last: bool,
+    ) -> Tensor:
+        """Look at the residuals of the candidates, write down those that leave, and say which have converged."""
+        matrix, ritz, closed = matrix.take(candidates), ritz[candidates], closed[candidates]
+        off = self.off[candidates, : self.step]
+        vector = matrix.vector(ritz)
+        value = ritz.clamp_min(0).sqrt()
+        residual = self._residual(self.diagonal[candidates, : self.step], off, ritz, vector) * _inverse(value)
+        good = bounded[candidates] & (residual <= self.rtol * value)
+        upper = value + residual
         if not self.warm:
-            bound = part.upper_bound(ritz[leaving], self.log_target, begin=(1 + self.rtol) ** 2)
-            upper = torch.where(closed[leaving], value[leaving], bound.sqrt())
-        beyond = (value[leaving] + torch.maximum(residual[leaving], upper - value[leaving])).square()
-        log_miss = math.log(self.risk) + self.log_target - part.log_polynomial(beyond)
-        unit = 1.0 if self.unit is None else self.unit[:, 0].double().cpu()[leaving]
-        self.value[index] = value[leaving] / unit
-        self.upper[index] = upper / unit
-        self.residual[index] = residual[leaving] / unit
-        self.miss[index] = torch.where(closed[leaving], 0.0, log_miss.exp().clamp_max(1.0))
-        self.converged[index] = good[leaving]
-        off = self.off[:, : self.step].cpu()[leaving]
-        self.steps[index] = ((off > 0).cumprod(1).sum(1) + 1).clamp_max(self.step)
-        if self.vectors is not None and len(index) > 0:
-            here = leaving.to(self.basis.device)
-            coordinates = vector[inside].to(self.basis)
-            kept = torch.bmm(coordinates[:, None, :], self.basis[here, : self.step])[:, 0]
-            self.vectors[index.to(kept.device)] = kept
+            bound = matrix.upper_bound(ritz, self.log_target, begin=(1 + self.rtol) ** 2)
+            upper = torch.where(closed, value, torch.maximum(upper, bound.sqrt()))
+        log_miss = math.log(self.risk) + self.log_target - matrix.log_polynomial(upper.square())
+        unit = torch.ones_like(value) if self.unit is None else self.unit[candidates, 0].double()
 
-    def _schedule(self, log_p: Tensor, residual: Tensor) -> None:
+        leaving = (good | last).nonzero()[:, 0]
+        index = self.active[candidates[leaving]]
+        self.value[index] = (value / unit)[leaving]
+        self.upper[index] = (upper / unit)[leaving]
+        self.residual[index] = (residual / unit)[leaving]
+        self.miss[index] = torch.where(closed, 0.0, log_miss.exp().clamp_max(1.0))[leaving]
+        self.converged[index] = good[leaving]
+        self.steps[index] = ((off[leaving] > 0).cumprod(1).sum(1) + 1).clamp_max(self.step)
+        if self.vectors is not None:
+            coordinates = vector[leaving].to(self.basis.dtype)
+            basis = self.basis[candidates[leaving], : self.step]
+            self.vectors[index] = torch.bmm(coordinates[:, None, :], basis)[:, 0]
+        return good
+
+    @staticmethod
+    def _residual(diagonal: Tensor, off: Tensor, ritz: Tensor, vector: Tensor) -> Tensor:
+        """‖JᵀJv − θv‖ for v = V y: b_k |y_k| beyond the space, and ‖T y − θ y‖ within it should y not be exact."""
+        within = (diagonal - ritz[:, None]) * vector
+        within[:, 1:] += off[:, :-1] * vector[:, :-1]
+        within[:, :-1] += off[:, :-1] * vector[:, 1:]
+        beyond = off[:, -1] * vector[:, -1]
+        return torch.hypot(torch.linalg.vector_norm(within, dim=1), beyond)
+
+    def _schedule(self, log_p: Tensor, bounded: Tensor) -> None:
         """The next check, where the slower half should be done: log p_k grows in proportion to the steps."""
         if len(log_p) == 0:
             return
-        waiting = torch.where(torch.isfinite(residual), 1.2, self.log_target / log_p.clamp_min(0.1))
-        factor = float(waiting.clamp(1.0, 1.35).median())
+        waiting = torch.where(bounded, 1.2, self.log_target / log_p.clamp_min(0.1))
+        factor = float(waiting.clamp(1.0, 1.4).median())
         self.next_check = min(max(self.step + 2, math.ceil(self.step * factor)), self.max_steps)
 
     def _drop(self, good: Tensor) -> None:
@@ -234,21 +236,19 @@ class _Run:
         elif remaining <= 0.75 * len(good):
             index = (~good).nonzero()[:, 0]
             self.active = self.active[index]
-            index = index.to(self.basis.device)
             self.operator = self.operator.take(index)
             self.basis = self.basis[index]
             self.diagonal, self.off, self.largest = self.diagonal[index], self.off[index], self.largest[index]
             self.unit = None if self.unit is None else self.unit[index]
 
     def result(self) -> Krylov:
-        device = self.basis.device
         return Krylov(
-            value=self.value.to(device),
-            upper=self.upper.to(device),
-            residual=self.residual.to(device),
-            steps=self.steps.to(device),
-            risk=self.miss.to(device),
-            converged=self.converged.to(device),
+            value=self.value,
+            upper=self.upper,
+            residual=self.residual,
+            steps=self.steps,
+            risk=self.miss,
+            converged=self.converged,
             vectors=self.vectors,
         )
 

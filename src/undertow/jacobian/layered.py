@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from undertow.jacobian.factor import Factor
+
 __all__ = ["LayeredOperator", "Layers", "layers_of", "scaled_gram"]
 
 # Acting on each coordinate alone: their Jacobian is the diagonal of the derivatives.
@@ -76,8 +78,15 @@ class LayeredOperator:
     activation. With no activation at all, every sample has the same Jacobian.
     """
 
-    def __init__(self, weights: tuple[Tensor, ...], slopes: tuple[Tensor | None, ...], batch: int) -> None:
+    def __init__(
+        self,
+        weights: tuple[Tensor, ...],
+        slopes: tuple[Tensor | None, ...],
+        batch: int,
+        factors: tuple[Factor, ...] | None = None,
+    ) -> None:
         self.weights = weights
+        self.factors = tuple(Factor(weight) for weight in weights) if factors is None else factors
         self.slopes = slopes
         self.batch = batch
         self.in_size = weights[0].shape[1]
@@ -100,22 +109,22 @@ class LayeredOperator:
         return cls(tuple(linear.weight.detach() for linear in layers.linears), tuple(slopes), x.shape[0])
 
     def jvp(self, tangent: Tensor) -> Tensor:
-        for weight, slope in zip(self.weights, self.slopes, strict=True):
-            tangent = tangent @ weight.T
+        for factor, slope in zip(self.factors, self.slopes, strict=True):
+            tangent = factor.times(tangent)
             if slope is not None:
                 tangent = tangent.mul_(slope)
         return tangent
 
     def vjp(self, cotangent: Tensor) -> Tensor:
-        for weight, slope in zip(reversed(self.weights), reversed(self.slopes), strict=True):
+        for factor, slope in zip(reversed(self.factors), reversed(self.slopes), strict=True):
             if slope is not None:
                 cotangent = cotangent * slope
-            cotangent = cotangent @ weight
+            cotangent = factor.back(cotangent)
         return cotangent
 
     def take(self, index: Tensor) -> LayeredOperator:
         slopes = tuple(None if slope is None else slope[index] for slope in self.slopes)
-        return LayeredOperator(self.weights, slopes, len(index))
+        return LayeredOperator(self.weights, slopes, len(index), self.factors)
 
     def rows(self) -> Tensor:
         product = self.weights[-1].expand(self.batch, -1, -1)
