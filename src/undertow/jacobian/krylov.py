@@ -90,7 +90,7 @@ class _Run:
         self.unit: Tensor | None = None
         self.step = 0
         # A random start can promise nothing within a few steps.
-        self.next_check = min(6 if self.warm else 12, self.max_steps)
+        self.next_check = min(10 if self.warm else 12, self.max_steps)
         self.active = torch.arange(count, device=start.device)
         # What has been found, by sample.
         self.value = start.new_zeros(count, dtype=torch.float64)
