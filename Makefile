@@ -10,7 +10,7 @@ help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
 
 $(STAMP): requirements.lock pyproject.toml
-	@echo "creating .venv (once; a few minutes on a slow connection) …"
+	@echo "creating .venv from requirements.lock (once; one to three minutes, silent meanwhile) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock 2>&1 | { grep -v 'is ignored: it is neither' || true; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -27,12 +27,14 @@ def main() -> None:
     python = sys.executable
     nothing = seconds([python, "-c", "pass"])
     torch = seconds([python, "-c", "import torch"])
-    core = "import torch, undertow; undertow.jacobian_norms, undertow.collaboration, undertow.robustness, undertow.Probe"
-    everything = seconds([python, "-c", core])
+    alone = seconds([python, "-c", "import torch, undertow"])
+    names = "undertow.jacobian_norms, undertow.collaboration, undertow.robustness, undertow.Probe"
+    everything = seconds([python, "-c", f"import torch, undertow; {names}"])
     help_text = seconds([str(Path(python).with_name("undertow")), "--help"])
     print(f"python alone                          {nothing:.2f} s")
     print(f"import torch                          {torch:.2f} s")
-    print(f"  and undertow, every measure loaded  {everything - torch:+.2f} s   (bar: 0.3 s)")
+    print(f"  and undertow                        {alone - torch:+.2f} s   (bar: 0.3 s)")
+    print(f"  and every measure used once         {everything - torch:+.2f} s")
     print(f"undertow --help                       {help_text:.2f} s   (bar: 0.5 s)")
 
 

@@ -40,14 +40,20 @@ def main(folder: Path = Path("out/tour")) -> int:
         "descent. After every epoch undertow measures, on the test images, how the two layers work together.\n",
         highlight=False,
     )
-    records = [record for width in _WIDTHS for record in _train_and_measure(width)]
+    records: list[Record] = []
+    for width in _WIDTHS:
+        console.print(f"  width {width}: {_EPOCHS} epochs, measured after each …", highlight=False)
+        records += _train_and_measure(width)
+    console.print()
     _table(console, records)
     _norms(console)
     picture = _draw(records, folder)
     console.print(
         f"\nDone in {time.perf_counter() - begin:.0f} s. The picture: [bold]{picture}[/bold]", soft_wrap=True
     )
-    console.print("Next: [bold]undertow studies[/bold] lists what can be reproduced.", highlight=False)
+    command = Path(sys.argv[0]).absolute()
+    shown = command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command.name
+    console.print(f"Next: [bold]{shown} studies[/bold] lists what can be reproduced.", highlight=False)
     return 0
 
 

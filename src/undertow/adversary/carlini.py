@@ -35,7 +35,7 @@ def carlini_wagner(
     """
     if norm != 2:
         raise InputError(
-            "the Carlini–Wagner attack here is for norm=2: use attack='apgd' or 'fab' for norm=math.inf"
+            "the Carlini–Wagner attack here is for norm=2: use attack='apgd-ce' or 'fab-t' for norm=math.inf"
         )
     scale = torch.where(batch.scale > 0, batch.scale, 1.0)
     _, _, slope = gradient(scorer, batch.x, lambda s: margins_of(s, batch.y))

@@ -9,13 +9,14 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from undertow.runs.store import Store
 from undertow.studies import STUDIES, find
 from undertow.studies.ledger import Entry, ledger
 
-__all__ = ["claims_table", "print_claims", "print_json", "print_store", "print_studies"]
+__all__ = ["print_claims", "print_json", "print_ledger", "print_store", "print_studies"]
 
 _COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
@@ -46,10 +47,12 @@ def print_studies(*, as_json: bool) -> int:
     for study in found:
         console.print(f"[bold]{study.name}[/]  {escape(study.title)}")
         console.print(f"  {escape(study.source)}", style="dim")
+        options = Table.grid(padding=(0, 2, 0, 2))
         for scale, cost in study.costs.items():
-            console.print(f"  --scale {scale:<8} {escape(cost)}")
+            options.add_row(f"--scale {scale}", escape(cost))
         for variant, meaning in study.variants.items():
-            console.print(f"  --variant {variant:<8} {escape(meaning)}")
+            options.add_row(f"--variant {variant}", escape(meaning))
+        console.print(options)
     return 0
 
 
@@ -59,24 +62,24 @@ def print_claims(runs: Path, *, as_json: bool) -> int:
     if as_json:
         print_json([entry.row() for entry in entries])
     else:
-        Console(highlight=False).print(claims_table(entries))
+        print_ledger(Console(highlight=False), entries)
     return 0
 
 
-def claims_table(entries: list[Entry]) -> Table:
-    """The ledger for people."""
-    table = Table(
-        "claim", "verdict", "effect", "95 % interval", "n", "what it says", pad_edge=False, box=None
-    )
+def print_ledger(console: Console, entries: list[Entry]) -> None:
+    """The ledger for people: one line of numbers a claim, its sentence and its circumstances below."""
     for entry in entries:
         finding = entry.finding
-        interval = "" if finding.interval is None else "{:.3g} … {:.3g}".format(*finding.interval)
+        numbers = [f"[bold]{entry.claim.id}[/]", f"[{_COLOURS[finding.verdict]}]{finding.verdict}[/]"]
+        if finding.effect is not None:
+            numbers.append(f"effect {finding.effect:.4g}")
+        if finding.interval is not None:
+            numbers.append("95 % interval {:.4g} … {:.4g}".format(*finding.interval))
+        numbers.append(f"n = {finding.n}")
+        console.print("  ".join(numbers))
         where = f"{entry.study}, {entry.variant}, {entry.scale}"
-        text = f"{escape(entry.claim.text)}\n[dim]{escape(where)}; {escape(finding.note)}[/]"
-        verdict = f"[{_COLOURS[finding.verdict]}]{finding.verdict}[/]"
-        effect = "" if finding.effect is None else f"{finding.effect:.3g}"
-        table.add_row(entry.claim.id, verdict, effect, interval, str(finding.n), text)
-    return table
+        console.print(Padding(escape(entry.claim.text), (0, 0, 0, 4)))
+        console.print(Padding(f"[dim]{escape(where)}; {escape(finding.note)}[/]", (0, 0, 0, 4)))
 
 
 def print_store(runs: Path, *, as_json: bool) -> int:

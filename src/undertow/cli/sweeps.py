@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from undertow.cli.show import claims_table
+from undertow.cli.show import print_ledger
 from undertow.runs.engines import engine as make_engine
 from undertow.runs.grid import StudyConfig
 from undertow.runs.interrupt import Interrupt
@@ -65,7 +65,7 @@ def _conclude(console: Console, store: Store, study: StudyConfig) -> None:
     from undertow.studies.ledger import ledger
 
     pictures = draw(store, stored, find(study.name))
-    console.print(claims_table(ledger(store, stored)))
+    print_ledger(console, ledger(store, stored))
     if pictures:
         console.print(f"Figures:  {escape(str(pictures[0].parent))}")
     console.print(f"Next:  undertow claims {escape(shlex.quote(str(store.path)))}")

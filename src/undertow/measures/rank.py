@@ -92,6 +92,7 @@ def weight_matrices(net: nn.Module) -> list[tuple[str, Tensor, str]]:
 
 
 def _of(matrix: Tensor, reading: str, rtol: float) -> StableRank:
+    matrix = matrix.detach()
     rows, columns = matrix.shape
     if matrix.numel() == 0:
         raise InputError(f"the matrix has shape {(rows, columns)}: it is empty.")

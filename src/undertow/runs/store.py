@@ -56,7 +56,7 @@ class StoredTrial:
 
     @property
     def status(self) -> dict[str, Any]:
-        """How it ended: ``status`` is "finished" or "diverged", with ``step``, ``epoch`` and ``reason``."""
+        """How it ended: ``status`` is "finished" or "diverged", with ``step`` and ``reason``."""
         document: dict[str, Any] = json.loads(self.files["status.json"])
         return document
 
