@@ -9,24 +9,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from undertow.errors import ConfigError, InputError, nearest
+from undertow.errors import ConfigError, nearest
+from undertow.probe.reading import Measure, Reading, labels_for
+from undertow.probe.robustness import RiskBound, RobustAccuracy
 
 if TYPE_CHECKING:  # torch is imported where it computes, so that reading a configuration stays quick
     from torch import Tensor, nn
 
-__all__ = ["MEASURES", "Accuracy", "Collaboration", "Energy", "Loss", "Measure", "StableRank", "measure"]
-
-Reading = tuple[str, float, float | None]
-
-
-class Measure(Protocol):
-    """What a probe needs of a measure."""
-
-    name: ClassVar[str]
-
-    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]: ...
+__all__ = [
+    "MEASURES",
+    "Accuracy",
+    "Collaboration",
+    "Energy",
+    "Loss",
+    "Measure",
+    "RiskBound",
+    "RobustAccuracy",
+    "StableRank",
+    "measure",
+]
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Loss:
         from torch.nn.functional import softplus
 
         with torch.no_grad():
-            excess = _excess(net(x).double(), _labels(self, y))
+            excess = _excess(net(x).double(), labels_for(self, y))
             # log softplus(u) → u as u → −∞, long before e^u underflows
             log_each = excess
             if self.kind == "logistic":
@@ -106,7 +109,7 @@ class Accuracy:
         import torch
 
         with torch.no_grad():
-            scores, labels = net(x), _labels(self, y)
+            scores, labels = net(x), labels_for(self, y)
             if scores.ndim == 1 or scores.shape[1] == 1:
                 correct = scores.flatten() * torch.where(labels > 0, 1, -1) > 0
             else:
@@ -114,12 +117,6 @@ class Accuracy:
                 others = scores.scatter(1, labels[:, None], -math.inf).amax(1)
                 correct = own > others
         yield "", correct.double().mean().item(), None
-
-
-def _labels(of: Measure, y: Tensor | None) -> Tensor:
-    if y is None:
-        raise InputError(f"{of.name} needs labels: give the probe y beside x.")
-    return y
 
 
 def _excess(scores: Tensor, labels: Tensor) -> Tensor:
@@ -132,7 +129,9 @@ def _excess(scores: Tensor, labels: Tensor) -> Tensor:
     return (scores - own).scatter(1, labels[:, None], -math.inf).logsumexp(1)
 
 
-MEASURES: dict[str, Any] = {kind.name: kind for kind in (StableRank, Energy, Collaboration, Loss, Accuracy)}
+MEASURES: dict[str, Any] = {
+    kind.name: kind for kind in (StableRank, Energy, Collaboration, Loss, Accuracy, RiskBound, RobustAccuracy)
+}
 
 
 def measure(name: str, **options: Any) -> Measure:

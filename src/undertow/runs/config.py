@@ -11,10 +11,19 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from undertow.errors import ConfigError
 from undertow.probe.measures import MEASURES, Measure, measure
+from undertow.probe.reading import OnPoints
 from undertow.runs.canonical import digest, dumps
 from undertow.runs.sentences import config_error, shown
 
@@ -162,11 +171,17 @@ class TrainingConfig(Section):
 
 
 class ProbeConfig(Section):
-    """What is measured, how often, and on how many of the training points."""
+    """What is measured, how often, and on which points.
+
+    Those are the first ``limit`` of the points trained on, or of another ``split`` of the same data, with
+    the same normalisation and task.
+    """
 
     measures: tuple[dict[str, Any], ...] = ({"name": "loss", "kind": "logistic"},)
     every: Literal["epoch", "log"] | Count = "epoch"
     limit: Count | None = None
+    split: Literal["train", "test", "all"] | None = None
+    _points: NamedData | TableData | None = PrivateAttr(default=None)
 
     @field_validator("measures", mode="before")
     @classmethod
@@ -176,8 +191,26 @@ class ProbeConfig(Section):
         return tuple(_written_out(each) for each in value)
 
     def build(self) -> tuple[Measure, ...]:
-        """The measures themselves."""
-        return tuple(measure(**each) for each in self.measures)
+        """The measures themselves; with a ``split`` each brings its own points."""
+        made = tuple(measure(**each) for each in self.measures)
+        if self.split is None:
+            return made
+        if self._points is None:
+            raise ConfigError("a probe on another split is built from its trial, which knows the data.")
+        from undertow.runs.build import build_data
+
+        points = build_data(self._points)
+        return tuple(OnPoints(each, points.x, points.y) for each in made)
+
+    def on(self, data: MixtureData | NamedData | TableData) -> ProbeConfig:
+        """The same probe, with the data its ``split`` is of."""
+        if self.split is None:
+            return self
+        if isinstance(data, MixtureData):
+            raise ValueError(f"{data.name} has no splits: leave probe.split out")
+        bound = self.model_copy()
+        bound._points = data.model_copy(update={"split": self.split, "limit": self.limit})
+        return bound
 
 
 def _written_out(given: Any) -> dict[str, Any]:
@@ -186,8 +219,11 @@ def _written_out(given: Any) -> dict[str, Any]:
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         raise ValueError(f"{shown(given)} is not a measure; write one of {', '.join(MEASURES)}")
     for key, value in table.items():
-        if not isinstance(value, str | int | bool):
-            raise ValueError(f"the measure's {key} = {shown(value)} must be a word or a whole number")
+        several = value if isinstance(value, list | tuple) else (value,)
+        if not all(isinstance(each, str | int | float) and each == each for each in several):
+            raise ValueError(
+                f"the measure's {key} = {shown(value)} must be a word, a number or a list of them"
+            )
     try:
         made: Any = measure(**table)
     except TypeError as error:
@@ -209,6 +245,7 @@ class TrialConfig(Section):
         if isinstance(self.data, MixtureData) and self.data.seed is None:
             # Frozen for everyone else; here the object is still being made.
             object.__setattr__(self, "data", self.data.model_copy(update={"seed": self.seed}))
+        object.__setattr__(self, "probe", self.probe.on(self.data))
         return self
 
     @cached_property

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["STUDIES", "find"]
 
 STUDIES = {
+    "co-correlation": "undertow.studies.co_correlation",
     "stable-rank": "undertow.studies.stable_rank",
 }
 

@@ -1,0 +1,253 @@
+"""Theorem 4.1 of Wang, Min & Ruan (2024) on records: R_rob(r) ≲ R + r·S(L∘f), its claims and its figures.
+
+With gap(r) = R + r·S − R_rob(r) the inequality as printed says gap ≥ 0; gap/(r·S) is the share of the
+allowance r·S that is left over. To first order the rise of the risk is r·E‖∇L‖ ≤ r·√E‖∇L‖² = r·S, so the
+share starts at 1 − E‖∇L‖/S ≥ 0. For a linear network the loss is convex in x and so is its supremum in r:
+the share can only fall from there.
+
+R_rob comes from attacks and is a lower bound: a negative gap refutes the inequality at that r, a positive one
+stands as far as these attacks reach. On a finite sample the theorem is about the sample's own distribution,
+so that few test points suffice to test it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from undertow.errors import InputError
+from undertow.studies.bootstrap import mean_interval
+from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.study import Figure
+
+if TYPE_CHECKING:
+    import altair
+    import polars
+
+__all__ = ["CLAIMS", "FIGURES", "both_sides", "reaches"]
+
+_THEOREM = "Wang, Min & Ruan 2024, Theorem 4.1 (Eq. 8)"
+
+
+def both_sides(frame: polars.DataFrame, *, trained: bool = True) -> polars.DataFrame:
+    """Theorem 4.1 in numbers, after training or before: one row per network and radius.
+
+    Columns: activation, width, q, seed, r, risk, energy, adversarial, bound, gap, ``left`` = gap/(r·S).
+    """
+    import polars
+
+    column = polars.col
+    network = ["activation", "width", "q", "seed"]
+    moment = column("step") > 0 if trained else column("step") == 0
+    readings = frame.filter((column("measure") == "risk-bound") & moment)
+    if readings.is_empty():
+        raise InputError("no record of the adversarial risk and its bound")
+    whole = readings.filter(column("key").is_in(["risk", "energy"])).pivot(
+        "key", index=network, values="value"
+    )
+    return (
+        readings.filter(column("key").str.contains("@"))
+        .with_columns(column("key").str.split_exact("@", 1).struct.rename_fields(["side", "r"]))
+        .unnest("key")
+        .with_columns(column("r").cast(polars.Float64))
+        .pivot("side", index=[*network, "r"], values="value")
+        .join(whole, on=network)
+        .with_columns(left=column("gap") / (column("r") * column("energy")))
+        .sort(*network, "r")
+    )
+
+
+def as_printed(frame: polars.DataFrame, activation: str) -> Finding:
+    """Per seed the smallest share of the allowance left over, over the grid and every r up to the budget."""
+    import polars
+
+    sides = both_sides(frame).filter(polars.col("activation") == activation)
+    worst = sides.group_by("seed").agg(polars.col("left").min()).sort("seed")["left"]
+    note = (
+        f"effect: smallest gap/(r·S) over the grid and r; {_by_radius(sides)}; {_reach(sides)}; "
+        f"{_data_name(frame)}; R_rob by attack, a lower bound"
+    )
+    return decide(worst.to_list(), above=0.0, note=note)
+
+
+def first_order(frame: polars.DataFrame) -> Finding:
+    """Per seed the smallest share left over as r → 0, over the grid: the line through the two smallest r."""
+    import polars
+
+    sides = both_sides(frame)
+    near, far = sides["r"].unique().sort()[:2]
+    left, r = polars.col("left"), polars.col("r")
+    limits = sides.group_by("activation", "width", "q", "seed").agg(
+        limit=(left.filter(r == near).first() * far - left.filter(r == far).first() * near) / (far - near)
+    )
+    worst = limits.group_by("seed").agg(polars.col("limit").min()).sort("seed")["limit"]
+    note = f"effect: smallest gap/(r·S) over the grid as r → 0; {_data_name(frame)}"
+    return decide(worst.to_list(), above=0.0, note=note)
+
+
+def reaches(sides: polars.DataFrame) -> polars.DataFrame:
+    """For every network the largest r before the first negative gap (column ``reach``), 0 when there is none.
+
+    ``measured`` is the largest r at all: a reach equal to it is only a lower bound.
+    """
+    import polars
+
+    gap, r = polars.col("gap"), polars.col("r")
+    first_failure = r.filter(gap < 0).min().fill_null(float("inf"))
+    return sides.group_by("activation", "width", "q", "seed").agg(
+        reach=r.filter(r < first_failure).max().fill_null(0.0), measured=r.max()
+    )
+
+
+def _by_radius(sides: polars.DataFrame) -> str:
+    """The sign and the size of the gap over r: the smallest share of the grid, a mean over seeds."""
+    import polars
+
+    worst = (
+        sides.group_by("r", "seed").agg(polars.col("left").min()).group_by("r").agg(polars.col("left").mean())
+    )
+    return "by r: " + ", ".join(f"{100 * left:+.2g} % at {r:g}" for r, left in worst.sort("r").rows())
+
+
+def _reach(sides: polars.DataFrame) -> str:
+    reach = reaches(sides)["reach"].to_list()
+    return (
+        f"as printed it holds up to r = {min(reach):g} … {max(reach):g} "
+        f"(median {statistics.median(reach):g} of {len(reach)} networks)"
+    )
+
+
+def _data_name(frame: polars.DataFrame) -> str:
+    return "on " + ", ".join(frame["data_name"].unique().sort())
+
+
+def sides_by_radius(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Both sides of the inequality against r, after training, each less R: networks differ in R far more."""
+    import altair
+    import polars
+
+    rises = {
+        "R_rob(r) − R, by attack": polars.col("adversarial") - polars.col("risk"),
+        "r·S, the allowance": polars.col("bound") - polars.col("risk"),
+    }
+    sides = _some_q(both_sides(frame))
+    parts = [sides.with_columns(value=rise, curve=polars.lit(name)) for name, rise in rises.items()]
+    horizontal = altair.X("r:Q", title=_radius(frame), axis=altair.Axis(tickCount=5))
+    layers = _curves(
+        polars.concat(parts),
+        horizontal,
+        altair.Axis(title="rise of the mean loss above R"),
+        curves=list(rises),
+    )
+    return _panels(layers, frame, "Adversarial risk and its bound after training")
+
+
+def left_over(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """The share of the allowance r·S that is left over, against r, before and after training."""
+    import altair
+    import polars
+
+    moments = {"after training": True, "before training": False}
+    parts = [
+        _some_q(both_sides(frame, trained=trained)).with_columns(value="left", curve=polars.lit(name))
+        for name, trained in moments.items()
+    ]
+    scale = altair.Scale(type="log", nice=False)
+    marks = altair.Axis(values=[0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.5])
+    horizontal = altair.X("r:Q", title=_radius(frame), scale=scale, axis=marks)
+    vertical = altair.Axis(title="gap / (r·S)", format="%")
+    layers = _curves(polars.concat(parts), horizontal, vertical, curves=list(moments))
+    zero = altair.Chart().mark_rule(color="#444", strokeWidth=0.6).encode(y=altair.datum(0))
+    return _panels(
+        altair.layer(zero, layers, data=layers.data),
+        frame,
+        "Gap = R + r·S − R_rob(r), below 0 the inequality fails",
+    )
+
+
+def _curves(tidy: polars.DataFrame, x: altair.X, axis: altair.Axis, *, curves: list[str]) -> Any:
+    """Mean over seeds with its 95 % interval, coloured by width, dashed by kind of curve."""
+    import altair
+
+    stroke: dict[str, Any] = {"symbolType": "stroke", "symbolOpacity": 1, "symbolStrokeWidth": 2}
+    # Without viridis' lightest fifth, which is lost on white.
+    shades = altair.Scale(scheme=altair.SchemeParams("viridis", extent=[0.05, 0.8]))
+    colour = altair.Color("width:O", title="width m", scale=shades, legend=altair.Legend(**stroke))
+    kinds = altair.Legend(**stroke, symbolSize=300, labelLimit=220)
+    dash = altair.StrokeDash("curve:N", title=None, sort=curves, legend=kinds)
+    data = altair.InlineData(values=_over_seeds(tidy))
+    base = altair.Chart().encode(x, colour)
+    band = base.mark_area(opacity=0.12).encode(
+        altair.Y("low:Q", axis=axis), altair.Y2("high:Q"), altair.Detail("curve:N")
+    )
+    line = base.mark_line(strokeWidth=1.6).encode(altair.Y("mean:Q", axis=axis), dash)
+    return altair.layer(band, line, data=data)
+
+
+def _radius(frame: polars.DataFrame) -> str:
+    raw = "authors" in frame["variant"]
+    return "radius r, in raw pixels" if raw else "radius r, of inputs with norm 1"
+
+
+def _some_q(sides: polars.DataFrame) -> polars.DataFrame:
+    """The smallest, the middle and the largest q: as many rows of panels as can be read."""
+    import polars
+
+    q = sides["q"].unique().sort().to_list()
+    return sides.filter(polars.col("q").is_in({q[0], q[len(q) // 2], q[-1]}))
+
+
+def _over_seeds(tidy: polars.DataFrame) -> list[dict[str, Any]]:
+    """Mean of ``value`` over seeds with its 95 % interval, for every network of the grid, radius and curve."""
+    by = ["activation", "width", "q", "r", "curve"]
+    rows = []
+    for group in tidy.sort(*by, "seed").partition_by(by, maintain_order=True):
+        values = group["value"].to_list()
+        mean = statistics.fmean(values)
+        low, high = mean_interval(values) or (mean, mean)
+        rows.append({**group.select(by).row(0, named=True), "mean": mean, "low": low, "high": high})
+    return rows
+
+
+def _panels(layers: Any, frame: polars.DataFrame, what: str) -> altair.TopLevelMixin:
+    """One panel for each activation and q, on its own scale."""
+    import altair
+
+    names = "datum.value == 'relu' ? 'ReLU networks' : 'linear networks'"
+    text = f"{what} ({_data_name(frame)}); mean of {frame['seed'].n_unique()} seeds, band: its 95 % interval"
+    panels: altair.TopLevelMixin = (
+        layers.properties(width=300, height=190)
+        .facet(
+            column=altair.Column("activation:N", title=None, header=altair.Header(labelExpr=names)),
+            row=altair.Row("q:O", title=None, header=altair.Header(labelExpr="'q = ' + datum.value")),
+        )
+        .resolve_scale(y="independent")
+        .properties(title=altair.Title(text, anchor="start", fontWeight="normal", fontSize=11))
+    )
+    return panels
+
+
+FIGURES = (
+    Figure("theorem-4-1", "Adversarial risk R_rob(r) and its bound R + r·S(L∘f)", sides_by_radius),
+    Figure("theorem-4-1-gap", "Share of the allowance r·S(L∘f) left over", left_over),
+)
+CLAIMS = (
+    Claim(
+        "C-b.first-order",
+        "R_rob(r) ≤ R + r·S(L∘f) to first order, as r → 0 (linear and ReLU networks).",
+        _THEOREM,
+        first_order,
+    ),
+    Claim(
+        "C-b.linear",
+        "R_rob(r) ≤ R + r·S(L∘f) as printed, at every r up to the paper's 0.5 (linear networks).",
+        _THEOREM,
+        lambda frame: as_printed(frame, "linear"),
+    ),
+    Claim(
+        "C-b.relu",
+        "R_rob(r) ≤ R + r·S(L∘f) as printed, at every r up to the paper's 0.5 (ReLU networks).",
+        _THEOREM,
+        lambda frame: as_printed(frame, "relu"),
+    ),
+)
