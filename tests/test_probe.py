@@ -135,9 +135,31 @@ def test_one_logit_and_tiny_losses() -> None:
         found = {r.key: r.value for r in take(net, x, y, measures=[Loss(kind)])}
         assert found["mean"] == 0.0
         assert found["log10"] == pytest.approx(-2000 / math.log(10), rel=1e-12)
-    wrong = {r.key: r.value for r in take(net, x, torch.tensor([0, -1]), measures=[Loss(), Accuracy()])}
+    wrong = {r.key: r.value for r in take(net, x, torch.tensor([0, 0]), measures=[Loss(), Accuracy()])}
     assert wrong["mean"] == pytest.approx(2000.0)
     assert wrong[""] == 0.0
+
+
+def test_every_loss_by_its_name() -> None:
+    x, y = torch.tensor([[0.3], [-0.2], [1.0]]), torch.tensor([1, 1, 0])
+    signs = 2.0 * y - 1
+    one = nn.Identity()
+    expected = {
+        "bce": nn.functional.binary_cross_entropy_with_logits(x[:, 0], y.float()),
+        "logistic": nn.functional.softplus(-signs * x[:, 0]).mean(),
+        "exponential": torch.exp(-signs * x[:, 0]).mean(),
+    }
+    for kind, value in expected.items():
+        (mean, _) = Loss(kind)(one, x, y)
+        assert mean[1] == pytest.approx(value.item(), rel=1e-6)
+    pair = torch.cat([torch.zeros(3, 1), x], dim=1)
+    assert next(iter(Loss("cross-entropy")(one, pair, y)))[1] == pytest.approx(
+        expected["bce"].item(), rel=1e-6
+    )
+    with pytest.raises(ConfigError, match="did you mean 'cross-entropy'"):
+        Loss("cross_entropy")
+    with pytest.raises(InputError, match="reads one logit"):
+        list(Loss("logistic")(one, pair, y))
 
 
 def test_mistakes_are_sentences() -> None:

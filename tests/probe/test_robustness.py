@@ -11,12 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from undertow.errors import ConfigError, InputError
+from undertow.losses import Loss
 from undertow.measures.energy import energy
 from undertow.probe.measures import measure
 from undertow.probe.probe import take
-from undertow.probe.reading import OnPoints
 from undertow.probe.robustness import RiskBound, RobustAccuracy
-from undertow.training.losses import Loss
 
 
 def network(*, outputs: int, hidden: bool = True) -> nn.Sequential:
@@ -106,13 +105,6 @@ def test_robust_accuracy_of_a_line_and_in_a_box() -> None:
     assert [value for _, value, _ in halved(net, x, y)] == [0.5]
     boxed = RobustAccuracy(eps=(0.5,), attack="pgd", box=(0.15, 1.0))
     assert [value for _, value, _ in boxed(net, x[1:], y[1:])] == [1.0]
-
-
-def test_a_measure_can_bring_points_of_its_own() -> None:
-    net, (x, y) = network(outputs=2), points(classes=2)
-    elsewhere = OnPoints(RiskBound(radii=(0.1,)), x[:5], y[:5])
-    assert elsewhere.name == "risk-bound"
-    assert list(elsewhere(net, x, y)) == list(RiskBound(radii=(0.1,))(net, x[:5], y[:5]))
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,8 @@ class _Run:
         good = bounded[candidates] & (residual <= self.rtol * value)
         upper = value + residual
         if not self.warm:
-            bound = matrix.upper_bound(ritz, self.log_target, begin=(1 + self.rtol) ** 2)
+            begin, iterations = ((1 + self.rtol) ** 2, 12 if last else 2)
+            bound = matrix.upper_bound(ritz, self.log_target, begin=begin, iterations=iterations)
             upper = torch.where(closed, value, torch.maximum(upper, bound.sqrt()))
         log_miss = math.log(self.risk) + self.log_target - matrix.log_polynomial(upper.square())
         unit = torch.ones_like(value) if self.unit is None else self.unit[candidates, 0].double()

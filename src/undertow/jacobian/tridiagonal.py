@@ -94,6 +94,10 @@ class LanczosMatrix:
         """log p_k and its derivative at a point in units of the scale; −∞ at or below the largest Ritz value."""
         raise NotImplementedError
 
+    def _log(self, point: Tensor) -> Tensor:
+        """The first of the two alone, where that is cheaper."""
+        return self._log_and_slope(point)[0]
+
     def log_polynomial(self, point: Tensor) -> Tensor:
         """log p_k at one point per sample, (N,); −∞ where it is not beyond the largest Ritz value.
 
@@ -101,17 +105,19 @@ class LanczosMatrix:
         >>> matrix.log_polynomial(torch.tensor([2.0]).double()).item()  # p_1(λ) = λ / b_1
         0.0
         """
-        return self._log_and_slope(point / self._scale)[0]
+        return self._log(point / self._scale)
 
-    def upper_bound(self, ritz: Tensor, log_target: float, *, begin: float = 10.0) -> Tensor:
+    def upper_bound(
+        self, ritz: Tensor, log_target: float, *, begin: float = 10.0, iterations: int = 12
+    ) -> Tensor:
         """The point beyond θ where log p_k = ``log_target``, (N,); the search begins at ``begin``·θ.
 
         In s = log(λ − θ), log p_k is convex and increasing, with slope between 1 and k. Newton's iteration comes
-        to the root from the right, where every iterate is a valid bound already.
+        to the root from the right, where every iterate is a valid bound already; more of them tighten it.
         """
         root = ritz / self._scale
         s = torch.log((begin - 1) * root.clamp_min(1e-30))
-        for _ in range(12):
+        for _ in range(iterations):
             value, derivative = self._log_and_slope(root + s.exp())
             distance = (value - log_target) / (derivative * s.exp()).clamp_min(1.0)
             distance = torch.where(value > -math.inf, distance, -1.0)  # rounding has put the point below θ
@@ -123,7 +129,7 @@ class LanczosMatrix:
         s = (s + 0.02).clamp_min(-30.0)
         short = torch.zeros_like(root, dtype=torch.bool)
         for _ in range(8):
-            short = self._log_and_slope(root + s.exp())[0] < log_target
+            short = self._log(root + s.exp()) < log_target
             if not bool(short.any()):
                 break
             s = torch.where(short, s + 2.0, s)
@@ -277,11 +283,19 @@ class DenseLanczosMatrix(LanczosMatrix):
         part._vector = None if self._vector is None else self._vector[samples]
         return part
 
-    def _log_and_slope(self, point: Tensor) -> tuple[Tensor, Tensor]:
+    def _factor(self, point: Tensor) -> tuple[Tensor, Tensor]:
+        """The Cholesky factor of point·I − T, and log p_k."""
         shifted = torch.diag_embed(point[:, None].expand(-1, self._matrix.shape[1])) - self._matrix
         factor, failed = torch.linalg.cholesky_ex(shifted)
         logs = 2 * factor.diagonal(dim1=1, dim2=2).clamp_min(1e-150).log().sum(1) - self._log_off
+        return factor, torch.where(failed == 0, logs, -math.inf)
+
+    def _log(self, point: Tensor) -> Tensor:
+        return self._factor(point)[1]
+
+    def _log_and_slope(self, point: Tensor) -> tuple[Tensor, Tensor]:
+        factor, logs = self._factor(point)
         # d log det(λI − T)/dλ = tr (λI − T)⁻¹ = ‖L⁻¹‖_F²
-        identity = torch.eye(shifted.shape[-1], dtype=shifted.dtype, device=shifted.device).expand_as(shifted)
+        identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device).expand_as(factor)
         inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
-        return torch.where(failed == 0, logs, -math.inf), inverse.square().sum((1, 2))
+        return logs, inverse.square().sum((1, 2))

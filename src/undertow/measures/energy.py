@@ -15,8 +15,8 @@ from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in
 from undertow.jacobian.norms import JacobianNorms, jacobian_norms
 from undertow.jacobian.operator import build_operator
 from undertow.jacobian.trace import leave_no_trace
+from undertow.losses import Loss, loss_gradient, prepare_labels
 from undertow.status import Status
-from undertow.training.losses import Loss, loss_gradient, prepare_labels
 
 __all__ = ["Energy", "energy", "root_mean_square"]
 

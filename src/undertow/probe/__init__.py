@@ -11,6 +11,8 @@ from undertow.probe.measures import (
     Energy,
     Loss,
     Measure,
+    RiskBound,
+    RobustAccuracy,
     StableRank,
     measure,
 )
@@ -30,6 +32,8 @@ __all__ = [
     "Measure",
     "Probe",
     "Record",
+    "RiskBound",
+    "RobustAccuracy",
     "Schedule",
     "StableRank",
     "measure",

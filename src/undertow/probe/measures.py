@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from undertow.errors import ConfigError, nearest
 from undertow.probe.reading import Measure, Reading, labels_for
@@ -30,6 +30,9 @@ __all__ = [
     "StableRank",
     "measure",
 ]
+
+
+_LOSSES = ("auto", "cross-entropy", "bce", "logistic", "exponential")
 
 
 @dataclass(frozen=True)
@@ -69,32 +72,44 @@ class Collaboration:
         from undertow.measures.collaboration import collaboration
 
         result = collaboration(net, x, seam=self.seam)
-        for key in ("co_correlation", "linear_correlation", "energy_head", "energy_tail", "energy"):
+        yield f"{self.seam}:co_correlation", result.co_correlation, result.error
+        for key in (
+            "linear_correlation",
+            "relative_std",
+            "energy_head",
+            "energy_tail",
+            "energy",
+            "identity_gap",
+        ):
             yield f"{self.seam}:{key}", float(getattr(result, key)), None
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Mean loss over the points (key ``mean``), and its decimal logarithm, which never underflows.
+    """Mean loss over the points (key ``mean``), and its decimal logarithm (``log10``), which never underflows.
 
-    With u_i = log Σ_{j≠y} exp(s_j − s_y) for classes and u_i = −y_i s_i for one logit, the loss is
-    log(1 + e^u) (cross-entropy, logistic) or e^u (exponential).
+    ``kind`` is one of the training losses; ``"auto"`` is cross-entropy for several outputs, BCE for one logit.
     """
 
     name: ClassVar[str] = "loss"
-    kind: Literal["logistic", "exponential"] = "logistic"
+    kind: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.kind not in _LOSSES:
+            raise ConfigError(f"{self.kind!r} is not a loss; {nearest(self.kind, _LOSSES)}")
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
         import torch
-        from torch.nn.functional import softplus
+
+        from undertow.losses import labels_of_classes, log_mean_loss, prepare_labels
 
         with torch.no_grad():
-            excess = _excess(net(x).double(), labels_for(self, y))
-            # log softplus(u) → u as u → −∞, long before e^u underflows
-            log_each = excess
-            if self.kind == "logistic":
-                log_each = torch.where(excess < -30, excess, softplus(excess.clamp(min=-30)).log())
-            log_mean = (log_each.logsumexp(0) - math.log(len(log_each))).item()
+            scores = net(x).flatten(1) if x.dim() > 1 else net(x)[:, None]
+            outputs = scores.shape[1]
+            kind: Any = self.kind if self.kind != "auto" else ("bce" if outputs == 1 else "cross-entropy")
+            labels = labels_of_classes(labels_for(self, y), loss=kind)
+            labels = prepare_labels(labels, loss=kind, outputs=outputs, dtype=torch.float64)
+            log_mean = log_mean_loss(scores, labels, kind).item()
         yield "mean", math.exp(log_mean) if log_mean < 709 else math.inf, None
         yield "log10", log_mean / math.log(10), None
 
@@ -117,16 +132,6 @@ class Accuracy:
                 others = scores.scatter(1, labels[:, None], -math.inf).amax(1)
                 correct = own > others
         yield "", correct.double().mean().item(), None
-
-
-def _excess(scores: Tensor, labels: Tensor) -> Tensor:
-    """u_i = log Σ_{j≠y} exp(s_j − s_y), or −y_i s_i for one logit; minus the margin for two classes."""
-    import torch
-
-    if scores.ndim == 1 or scores.shape[1] == 1:
-        return -scores.flatten() * torch.where(labels > 0, 1.0, -1.0).to(scores)
-    own = scores.gather(1, labels[:, None])
-    return (scores - own).scatter(1, labels[:, None], -math.inf).logsumexp(1)
 
 
 MEASURES: dict[str, Any] = {

@@ -25,7 +25,7 @@ from undertow.runs.config import (
 from undertow.runs.seeds import stream
 from undertow.training import Recipe
 
-__all__ = ["build_data", "build_network", "build_recipe"]
+__all__ = ["build_data", "build_network", "build_points", "build_recipe"]
 
 _ONE_LOGIT = ("logistic", "exponential", "bce")
 
@@ -55,6 +55,14 @@ def build_data(config: DataConfig) -> Dataset:
         normalise=config.normalise,
         flatten=True,
     )
+
+
+def build_points(trial: TrialConfig, dataset: Dataset) -> Dataset:
+    """What the trial is measured on: the points trained on, or another split of the same data."""
+    probe, data = trial.probe, trial.data
+    if probe.split is None or isinstance(data, MixtureData):
+        return dataset if probe.limit is None else dataset.take(torch.arange(min(probe.limit, len(dataset))))
+    return build_data(data.model_copy(update={"split": probe.split, "limit": probe.limit}))
 
 
 def build_network(trial: TrialConfig, dataset: Dataset) -> nn.Module:

@@ -15,7 +15,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PrivateAttr,
     ValidationError,
     field_validator,
     model_validator,
@@ -23,7 +22,6 @@ from pydantic import (
 
 from undertow.errors import ConfigError
 from undertow.probe.measures import MEASURES, Measure, measure
-from undertow.probe.reading import OnPoints
 from undertow.runs.canonical import digest, dumps
 from undertow.runs.sentences import config_error, shown
 
@@ -177,11 +175,10 @@ class ProbeConfig(Section):
     the same normalisation and task.
     """
 
-    measures: tuple[dict[str, Any], ...] = ({"name": "loss", "kind": "logistic"},)
+    measures: tuple[dict[str, Any], ...] = ({"name": "loss", "kind": "auto"},)
     every: Literal["epoch", "log"] | Count = "epoch"
     limit: Count | None = None
     split: Literal["train", "test", "all"] | None = None
-    _points: NamedData | TableData | None = PrivateAttr(default=None)
 
     @field_validator("measures", mode="before")
     @classmethod
@@ -191,26 +188,8 @@ class ProbeConfig(Section):
         return tuple(_written_out(each) for each in value)
 
     def build(self) -> tuple[Measure, ...]:
-        """The measures themselves; with a ``split`` each brings its own points."""
-        made = tuple(measure(**each) for each in self.measures)
-        if self.split is None:
-            return made
-        if self._points is None:
-            raise ConfigError("a probe on another split is built from its trial, which knows the data.")
-        from undertow.runs.build import build_data
-
-        points = build_data(self._points)
-        return tuple(OnPoints(each, points.x, points.y) for each in made)
-
-    def on(self, data: MixtureData | NamedData | TableData) -> ProbeConfig:
-        """The same probe, with the data its ``split`` is of."""
-        if self.split is None:
-            return self
-        if isinstance(data, MixtureData):
-            raise ValueError(f"{data.name} has no splits: leave probe.split out")
-        bound = self.model_copy()
-        bound._points = data.model_copy(update={"split": self.split, "limit": self.limit})
-        return bound
+        """The measures themselves."""
+        return tuple(measure(**each) for each in self.measures)
 
 
 def _written_out(given: Any) -> dict[str, Any]:
@@ -245,7 +224,8 @@ class TrialConfig(Section):
         if isinstance(self.data, MixtureData) and self.data.seed is None:
             # Frozen for everyone else; here the object is still being made.
             object.__setattr__(self, "data", self.data.model_copy(update={"seed": self.seed}))
-        object.__setattr__(self, "probe", self.probe.on(self.data))
+        if self.probe.split is not None and isinstance(self.data, MixtureData):
+            raise ValueError(f"{self.data.name} has no splits: leave probe.split out")
         return self
 
     @cached_property

@@ -16,9 +16,10 @@ from typing import Any
 import torch
 
 from undertow.errors import StoreError
+from undertow.losses import labels_of_classes
 from undertow.probe.probe import take
 from undertow.probe.schedule import Schedule
-from undertow.runs.build import build_data, build_network, build_recipe
+from undertow.runs.build import build_data, build_network, build_points, build_recipe
 from undertow.runs.checkpoint import Workspace
 from undertow.runs.config import TrialConfig
 from undertow.runs.grid import Group
@@ -89,6 +90,7 @@ class _Run:
         self.began = time.monotonic()
         first = group.trials[0]
         self.dataset = build_data(first.data)
+        self.points = build_points(first, self.dataset)
         self.measures = first.probe.build()
         self.workspace = Workspace(_work_folder(store, group))
         self.records = bytearray()
@@ -108,7 +110,8 @@ class _Run:
     def start(self) -> None:
         """Go to the last checkpoint, or to the first measurement."""
         recipes = [build_recipe(trial) for trial in self.group.trials]
-        x, y = self.dataset.x, self.dataset.y
+        x = self.dataset.x
+        y = labels_of_classes(self.dataset.y, loss=self.group.trials[0].training.loss)
         self.trainer = Trainer(self._networks, x, y, recipes, device=self._device)
         self.steps = self.trainer.total_steps
         first = self.group.trials[0]
@@ -146,13 +149,12 @@ class _Run:
         self.seconds += time.monotonic() - began
 
     def _measure(self) -> None:
-        limit = self.group.trials[0].probe.limit
         for index, (trial, member) in enumerate(zip(self.group.trials, self.trainer.members(), strict=True)):
             if member.status == "diverged":
                 continue  # its end is told by its status; numbers of a diverged network tell nothing
             network = self.trainer.network(index)
             like = next(network.parameters())
-            x, y = self.dataset.x[:limit].to(like), self.dataset.y[:limit].to(like.device)
+            x, y = self.points.x.to(like), self.points.y.to(like.device)
             self.records += encode_all(
                 take(
                     network,

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import torch
 
 from undertow.errors import ConfigError, nearest
-from undertow.training.losses import Loss
+from undertow.losses import Loss
 
 __all__ = ["MatmulPrecision", "Optimizer", "Precision", "Recipe", "shared_recipe"]
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from undertow.losses import log_mean_loss, loss_gradient, mean_loss
 from undertow.training.batches import Batches
 from undertow.training.divergence import DivergenceWatch
 from undertow.training.ensemble import Ensemble
-from undertow.training.losses import log_mean_loss, loss_gradient, mean_loss
 from undertow.training.optimizers import make_optimizer, per_member
 from undertow.training.recipe import Recipe
 

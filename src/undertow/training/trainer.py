@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from undertow.errors import InputError, StoreError
+from undertow.losses import prepare_labels
 from undertow.training.batches import Batches
 from undertow.training.capture import capture, matmul_precision
 from undertow.training.divergence import MemberState
 from undertow.training.ensemble import Ensemble
-from undertow.training.losses import prepare_labels
 from undertow.training.recipe import Recipe, shared_recipe
 from undertow.training.stacked import StackedMLP, dense_layers
 from undertow.training.step import Step

@@ -29,6 +29,7 @@ from undertow.errors import InputError, nearest
 __all__ = [
     "Loss",
     "gaps",
+    "labels_of_classes",
     "log_loss_gradient",
     "log_mean_loss",
     "loss_gradient",
@@ -115,6 +116,17 @@ def log_loss_gradient(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
     target = _columns(y, logits)
     others = torch.softmax(logits.scatter(-1, target, -math.inf), dim=-1)  # ∂Q/∂s_j = -others_j, ∂Q/∂s_y = 1
     return towards * others.scatter(-1, target, -1.0)
+
+
+def labels_of_classes(y: Tensor, *, loss: Loss) -> Tensor:
+    """Two classes 0 and 1 as ±1 for the losses that want signs; labels for any other loss as they are.
+
+    >>> labels_of_classes(torch.tensor([0, 1]), loss="logistic")
+    tensor([-1,  1])
+    """
+    if loss in ("logistic", "exponential") and bool(((y == 0) | (y == 1)).all()):
+        return 2 * y - 1
+    return y
 
 
 def prepare_labels(y: Tensor, *, loss: Loss, outputs: int, dtype: torch.dtype) -> Tensor:

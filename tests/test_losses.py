@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from undertow.errors import InputError
+from undertow.losses import prepare_labels
 from undertow.training import Loss, log_loss_gradient, log_mean_loss, loss_gradient, mean_loss
-from undertow.training.losses import prepare_labels
 
 LOSSES: list[Loss] = ["logistic", "exponential", "bce", "cross-entropy"]
 
