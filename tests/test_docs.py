@@ -24,6 +24,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
+_FOR_EVERYONE = ("errors", "losses", "precision", "status")
+
 
 def blocks(page: str, language: str) -> list[str]:
     """The fenced blocks of a page in one language."""
@@ -137,7 +139,7 @@ def _imports() -> dict[str, set[str]]:
     for path in SOURCE.rglob("*.py"):
         place = path.relative_to(SOURCE)
         package = place.parts[0].removesuffix(".py")
-        if package in ("__init__", "errors", "losses", "status"):
+        if package in ("__init__", *_FOR_EVERYONE):
             continue
         names = found.setdefault(package, set())
         tree = ast.parse(path.read_text())
@@ -148,7 +150,7 @@ def _imports() -> dict[str, set[str]]:
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "undertow":
                 parts = (node.module or "").split(".")
                 names |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
-        names -= {package, "errors", "losses", "status", "__version__"}
+        names -= {package, *_FOR_EVERYONE, "__version__"}
     return found
 
 

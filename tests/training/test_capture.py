@@ -10,9 +10,10 @@ from torch import Tensor
 
 from tests.training import cases
 from tests.training.cases import data, recipe, trained, weights
+from undertow.precision import matmul_precision
 from undertow.training import Trainer
 from undertow.training import trainer as trainer_module
-from undertow.training.capture import capture, matmul_precision
+from undertow.training.capture import capture
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

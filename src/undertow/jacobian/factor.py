@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
+
+from undertow.precision import matmul_precision
 
 __all__ = ["Factor"]
 
@@ -50,17 +49,7 @@ def _split(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _in_three(x: Tensor, high: Tensor, low: Tensor) -> Tensor:
     x_high, x_low = _split(x.contiguous())
-    with _tensor_cores():
+    with matmul_precision("tf32"):
         product = x_low @ high  # small terms first
         product = torch.addmm(product, x_high, low, out=product)
         return torch.addmm(product, x_high, high, out=product)
-
-
-@contextlib.contextmanager
-def _tensor_cores() -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

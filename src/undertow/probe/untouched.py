@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-import torch
 from torch import nn
+
+from undertow.jacobian.trace import leave_no_trace
 
 __all__ = ["untouched"]
 
@@ -22,17 +23,14 @@ def untouched(net: nn.Module) -> Iterator[nn.Module]:
     >>> net.training
     True
     """
-    # Modules are restored one by one: a frozen BatchNorm inside a training network stays in eval mode.
-    modes = [(module, module.training) for module in net.modules()]
     gradients = [(p, p.grad, None if p.grad is None else p.grad.clone()) for p in net.parameters()]
-    devices = sorted({p.device.index for p in net.parameters() if p.device.type == "cuda"})
-    with torch.random.fork_rng(devices=devices):
+    device = next((p.device for p in net.parameters()), None)
+    with leave_no_trace(net, device=device):
         net.eval()
         try:
             yield net
         finally:
-            for module, mode in modes:
-                module.training = mode
+            # Measures of undertow never write a gradient; one that a user brings may.
             for parameter, gradient, values in gradients:
                 if gradient is not None and values is not None:
                     gradient.copy_(values)

@@ -1,16 +1,13 @@
-"""One training step as a CUDA graph, and the precision of matrix products."""
+"""One training step as a CUDA graph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from undertow.training.recipe import MatmulPrecision
-
-__all__ = ["capture", "matmul_precision"]
+__all__ = ["capture"]
 
 _WARM_UP = 3  # steps before the capture, in which the libraries choose kernels and take their workspace
 
@@ -40,23 +37,3 @@ def capture(step: Callable[[], None], *, changed: Sequence[Tensor]) -> Callable[
         for tensor, value in zip(changed, before, strict=True):
             tensor.copy_(value)
     return graph.replay
-
-
-@contextmanager
-def matmul_precision(kind: MatmulPrecision) -> Iterator[None]:
-    """Within it float32 matrix products have this precision, whatever the surrounding program chose.
-
-    >>> with matmul_precision("tf32"):
-    ...     torch.get_float32_matmul_precision()
-    'high'
-    """
-    before = torch.get_float32_matmul_precision()
-    wanted = "high" if kind == "tf32" else "highest"
-    if before == wanted:
-        yield
-        return
-    torch.set_float32_matmul_precision(wanted)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

@@ -11,12 +11,12 @@ import torch
 
 from undertow.errors import ConfigError, nearest
 from undertow.losses import Loss
+from undertow.precision import MatmulPrecision
 
 __all__ = ["MatmulPrecision", "Optimizer", "Precision", "Recipe", "shared_recipe"]
 
 Optimizer = Literal["gd", "sgd", "adam"]
 Precision = Literal["float32", "float64"]
-MatmulPrecision = Literal["float32", "tf32"]
 
 _OWN = ("learning_rate", "seed")  # what may differ between networks that train together
 

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from undertow.errors import InputError, StoreError
 from undertow.losses import prepare_labels
+from undertow.precision import matmul_precision
 from undertow.training.batches import Batches
-from undertow.training.capture import capture, matmul_precision
+from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
 from undertow.training.ensemble import Ensemble
 from undertow.training.recipe import Recipe, shared_recipe
