@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -93,6 +96,12 @@ def test_too_few_steps_are_not_called_converged() -> None:
     assert not bool(found.converged.any())
     assert bool((dense_norms(net, x) <= found.value + found.error).all())
     assert "max_steps" in found.status.sentence
+
+
+def test_a_tolerance_below_rounding_is_not_met() -> None:
+    net, x = next(case for case in CASES if case.name == "wide relu layer").make()
+    assert ut.jacobian_norms(net, x, rtol=1e-7).status is Status.MAX_STEPS
+    assert ut.jacobian_norms(net, x, rtol=1e-7, dtype=torch.float64).status is Status.CONVERGED
 
 
 def test_each_sample_stops_on_its_own() -> None:
@@ -261,3 +270,69 @@ def test_layers_without_second_derivative_fall_back_to_forward_mode() -> None:
     found = ut.jacobian_norms(Cube.apply, x)
     assert found.method == "krylov"
     torch.testing.assert_close(found.value, 3 * x.square().amax(1).double(), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize(("size", "bump"), [(100, 2e-5), (1000, 1e-4), (3072, 5e-4)])
+def test_a_space_that_closes_to_rounding_does_not_hide_a_larger_direction(size: int, bump: float) -> None:
+    top = nn.functional.normalize(torch.randn(size, generator=torch.Generator().manual_seed(5)), dim=0)
+    x = torch.randn(3, size, generator=torch.Generator().manual_seed(6))
+    found = ut.jacobian_norms(lambda z: z + bump * (z @ top)[:, None] * top, x, method="krylov")
+    assert found.status is Status.CONVERGED
+    assert bool(((found.value - (1 + bump)).abs() <= found.error).all())
+    assert bool((found.error < 1e-5).all())
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-11, 1e-10, 1e-9, 1e9, 1e11, 1e12, 1e25])
+def test_krylov_at_any_scale_of_single_precision(scale: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    net = nn.Sequential(nn.Linear(100, 120, bias=False), nn.ReLU(), nn.Linear(120, 90, bias=False))
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) / 10)
+        parameter.mul_(scale)
+    x = torch.randn(3, 100, generator=generator)
+    found = ut.jacobian_norms(net, x, method="krylov")
+    exact = ut.jacobian_norms(net, x, method="exact")
+    assert found.status is Status.CONVERGED
+    assert bool(((found.value - exact.value).abs() <= found.error + exact.error).all())
+
+
+@pytest.mark.parametrize(
+    "mixes",
+    [lambda x: x - x[:1], lambda x: x.cumsum(0), lambda x: torch.softmax(x - x.mean(0), 1)],
+    ids=["first", "cumulative", "rows that sum to one"],
+)
+@pytest.mark.parametrize("count", [2, 4])
+def test_every_dependence_between_samples_is_seen(mixes: Callable[[Tensor], Tensor], count: int) -> None:
+    with pytest.raises(ModelError, match="depends on other samples"):
+        ut.jacobian_norms(mixes, torch.randn(count, 3, generator=torch.Generator().manual_seed(0)))
+
+
+def test_a_detached_output_is_refused_and_a_constant_one_is_not() -> None:
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(ModelError, match="no gradient"):
+        ut.jacobian_norms(lambda z: z.detach() * 2, x)
+    assert ut.jacobian_norms(lambda z: torch.ones(len(z), 2), x).value.tolist() == [0, 0, 0, 0]
+
+
+def test_a_forward_replaced_on_the_instance_is_what_is_measured() -> None:
+    layer = nn.Linear(3, 3, bias=False)
+    layer.forward = lambda input: 2 * input  # type: ignore[method-assign]
+    assert ut.jacobian_norms(layer, torch.ones(2, 3)).value.tolist() == [2, 2]
+
+
+def test_max_steps_below_one_is_refused() -> None:
+    with pytest.raises(InputError, match="max_steps"):
+        ut.jacobian_norms(nn.Linear(3, 2), torch.ones(2, 3), max_steps=0)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_an_operator_works_where_gradients_are_off(mode: Callable[[], AbstractContextManager[None]]) -> None:
+    net = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Tanh())
+    x = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
+    dense = dense_jacobians(net, x)
+    with mode():
+        operator = ut.jacobian_operator(net, x.clone())
+        torch.testing.assert_close(operator.jvp(torch.ones(6, 5)), dense.sum(2), check_dtype=False)
+        torch.testing.assert_close(operator.vjp(torch.ones(6, 4)), dense.sum(1), check_dtype=False)
+        torch.testing.assert_close(operator.take(torch.tensor([1, 2])).rows(), dense[1:3], check_dtype=False)

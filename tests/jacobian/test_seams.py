@@ -121,3 +121,34 @@ def test_seams_out_of_order_or_named_twice() -> None:
         ut.chain(net, ["1", "1"])
     with pytest.raises(SeamError, match="at least one"):
         ut.chain(net, [])
+
+
+class _Gated(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.outer(self.inner(x)) * x.detach().norm(dim=1, keepdim=True)  # type: ignore[no-any-return]
+
+
+def test_a_bypass_without_a_gradient_is_refused() -> None:
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(SeamError, match="without a gradient"):
+        ut.split(_Gated(), "inner", x=x)
+
+
+def test_nested_seams_in_the_wrong_order_are_refused() -> None:
+    net = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.Tanh()), nn.Sequential(nn.Tanh(), nn.Linear(4, 2)))
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    _, middle, _ = ut.chain(net, ["1.0", "0.0"], x=x)
+    with pytest.raises(SeamError, match="from input to output"):
+        middle(x)
+    with pytest.raises(SeamError, match="from input to output"):
+        ut.collaboration(net, x, seams=["1.0", "0.0"])
+
+
+def test_seams_are_found_in_inference_mode() -> None:
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    with torch.inference_mode():
+        assert ut.seams(net, torch.randn(2, 4)) == ["0", "1"]

@@ -75,6 +75,9 @@ def test_upper_bound_is_where_the_polynomial_reaches_its_target(
 
     excess = bound - values[:, -1]
     beyond_rounding = excess > 1e-6  # below that, the oracle's own eigenvalues decide
+    assert bool((bound > values[:, -1]).all())
+    if steps <= 3:
+        assert bool(beyond_rounding.all())  # so that what follows says something
     target = -math.log(threshold)
     assert bool((log_p(bound) >= target)[beyond_rounding].all())  # it is a bound
     assert bool((log_p(values[:, -1] + 0.85 * excess) < target)[beyond_rounding].all())  # and not a loose one

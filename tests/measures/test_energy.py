@@ -71,3 +71,11 @@ def test_labels_and_loss_come_together() -> None:
         ut.energy(net, x, torch.zeros(3).long(), loss="cross-entropy")
     with pytest.raises(InputError, match="takes no option 'rtol'"):
         ut.energy(net, x, torch.zeros(2).long(), loss="cross-entropy", rtol=1e-2)
+
+
+def test_an_in_place_network_leaves_the_data_alone() -> None:
+    x = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
+    before = x.clone()
+    net = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(5, 4))
+    ut.energy(net, x, torch.zeros(6, dtype=torch.int64), loss="cross-entropy")
+    assert torch.equal(x, before)

@@ -105,6 +105,8 @@ def check_network(f: Network, x: Tensor) -> Tensor:
         )
     if output.requires_grad:
         _refuse_dependence(output, leaf)
+    else:
+        _refuse_detached(f, few, output)
     return output.detach()
 
 
@@ -127,12 +129,30 @@ def _refuse_train_mode(f: Network) -> None:
 
 
 def _refuse_dependence(output: Tensor, leaf: Tensor) -> None:
-    cotangent = torch.ones_like(output)
-    cotangent[1::2] = 0
-    (gradient,) = torch.autograd.grad(output, leaf, cotangent, allow_unused=True)
-    if gradient is not None and bool(gradient[1::2].count_nonzero()):
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(output.shape, generator=generator, dtype=output.dtype).to(output.device)
+    for rows in (
+        0,
+        1,
+    ):  # the even rows of the output must leave nothing on the odd samples, and the other way round
+        cotangent = weights.clone()
+        cotangent[1 - rows :: 2] = 0
+        (gradient,) = torch.autograd.grad(output, leaf, cotangent, allow_unused=True, retain_graph=rows == 0)
+        if gradient is not None and bool(gradient[1 - rows :: 2].count_nonzero()):
+            raise ModelError(
+                "an output row depends on other samples of the batch (a normalisation over the batch, or a sum over "
+                "the first axis), so there is no per-sample Jacobian: use running statistics (net.eval()), or a "
+                "normalisation within the sample."
+            )
+
+
+def _refuse_detached(f: Network, few: Tensor, output: Tensor) -> None:
+    """An output without a gradient must be a constant, or its Jacobian would be taken for zero."""
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(few.shape, generator=generator, dtype=few.dtype).to(few.device)
+    moved = f(few + 0.01 * few.abs().max().clamp_min(1e-3) * noise)
+    if not torch.allclose(output, moved, rtol=1e-6, atol=0):
         raise ModelError(
-            "an output row depends on other samples of the batch (a normalisation over the batch, or a sum over "
-            "the first axis), so there is no per-sample Jacobian: use running statistics (net.eval()), or a "
-            "normalisation within the sample."
+            "the network's output changes with its input but carries no gradient: it is computed under "
+            "torch.no_grad() or detached inside the network; remove that to measure it."
         )

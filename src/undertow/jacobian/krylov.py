@@ -48,7 +48,8 @@ def golub_kahan(
     Golub–Kahan–Lanczos in its one-sided form: Lanczos on JᵀJ, or on JJᵀ where the output is the smaller side.
     The long side is never stored, normalised or orthogonalised, which for the largest singular value costs
     no accuracy and saves most of the memory traffic. The basis on the small side is reorthogonalised in full.
-    If the Krylov space closes (the rank is smaller than the steps), the Ritz value is the norm itself.
+    Where the Krylov space closes to rounding, it goes on in a direction that rounding chose: a random start may
+    have touched the top direction by less than rounding shows, so closing by itself proves nothing.
 
     A sample has converged when its residual ‖Jᵀu − σv‖ is within rtol·σ, and so is the upper bound that fails
     with probability at most ``risk`` (see :mod:`undertow.jacobian.tridiagonal`). From a ``warm`` start the
@@ -80,8 +81,9 @@ class _Run:
         self.risk = _WARM_RISK if self.warm else risk
         share = _WARM_NOISE if self.warm else 1.0
         self.log_target = -math.log(share * tridiagonal.miss_threshold(self.dimension, self.risk))
-        # Below this fraction of the largest coefficient a new direction is rounding: the space has closed.
+        # Below this fraction of the largest coefficient a new direction is mostly rounding.
         self.closing = 4 * torch.finfo(start.dtype).eps * math.sqrt(self.dimension)
+        self.unit_roundoff = torch.finfo(start.dtype).eps
         self.basis = start.new_empty(count, min(32, self.max_steps), self.dimension)
         self.basis[:, 0] = _mixed(start, warm)
         self.diagonal = start.new_zeros(count, self.max_steps, dtype=torch.float64)
@@ -112,9 +114,11 @@ class _Run:
         return onward if self.unit is None else onward * self.unit
 
     def _rescale_if_extreme(self, image: Tensor) -> None:
+        # Fourth powers of the norm occur, and the norm can be a million times what a random start shows of it.
         size = image.abs().amax(1)
-        extreme = (size > 0) & ((size < 1e-12) | (size > 1e12))
+        extreme = (size > 0) & ((size < 1e-6) | (size > 1e3))
         if bool(extreme.any()):
+            size = size.clamp_min(4 * torch.finfo(size.dtype).tiny)
             self.unit = torch.where(extreme, 1 / size, 1.0)[:, None]
 
     def advance(self) -> bool:
@@ -130,8 +134,10 @@ class _Run:
         # After the recurrence only rounding is left to take out, so once is enough.
         onward = self._reorthogonalised(onward)
         off = torch.linalg.vector_norm(onward, dim=1)
-        open_space = (off > self.closing * self.largest) & (self.step + 1 < self.dimension)
-        off = torch.where(open_space, off, 0.0)
+        if self.step + 1 < self.dimension:
+            onward, off = self._kept_open(onward, off)
+        else:
+            off = torch.zeros_like(off)
         self.diagonal[:, self.step] = diagonal.double()
         self.off[:, self.step] = off.double()
         self.step += 1
@@ -146,6 +152,30 @@ class _Run:
         known = self.basis[:, : self.step + 1]
         overlap = torch.bmm(known, vector[:, :, None])
         return torch.baddbmm(vector[:, None, :], overlap.mT, known, alpha=-1)[:, 0]
+
+    def _kept_open(self, onward: Tensor, off: Tensor) -> tuple[Tensor, Tensor]:
+        """Where the next vector is mostly rounding: orthogonal to the basis once more, and a random one for zero.
+
+        The coefficient is wrong by no more than rounding of JᵀJ, so the bound holds as it does elsewhere. Only J = 0
+        leaves zero.
+        """
+        index = ((off <= self.closing * self.largest) & (self.largest > 0)).nonzero()[:, 0]
+        if len(index) == 0:
+            return onward, torch.where(self.largest > 0, off, 0.0)
+        generator = torch.Generator(device=onward.device).manual_seed(self.step)
+        noise = torch.randn(self.dimension, generator=generator, dtype=onward.dtype, device=onward.device)
+        floor = self.unit_roundoff * self.largest[index]
+        length = off[index].clone()
+        known = self.basis[index, : self.step + 1]
+        fresh = torch.where((length > floor)[:, None], onward[index] / length[:, None], noise / noise.norm())
+        for _ in range(3):
+            overlap = torch.bmm(known, fresh[:, :, None])
+            fresh = torch.baddbmm(fresh[:, None, :], overlap.mT, known, alpha=-1)[:, 0]
+            fresh = torch.nn.functional.normalize(fresh, dim=1, eps=1e-30)
+        length = torch.maximum(length, floor)
+        onward, off = onward.clone(), off.clone()
+        onward[index], off[index] = fresh * length[:, None], length
+        return onward, torch.where(self.largest > 0, off, 0.0)
 
     def _append(self, vector: Tensor) -> None:
         if self.step == self.basis.shape[1]:

@@ -58,7 +58,7 @@ def layers_of(f: object) -> Layers | None:
 
 
 def _flatten(f: object) -> list[nn.Module] | None:
-    if not isinstance(f, nn.Module) or f._forward_hooks or f._forward_pre_hooks:
+    if not isinstance(f, nn.Module) or f._forward_hooks or f._forward_pre_hooks or "forward" in vars(f):
         return None
     if type(f) is not nn.Sequential:
         return [f]

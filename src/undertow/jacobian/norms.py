@@ -97,6 +97,8 @@ def jacobian_norms(
         raise InputError(f"rtol must lie between 0 and 1, not {rtol}.")
     if not 0 < risk < 1:
         raise InputError(f"risk must lie between 0 and 1, not {risk}.")
+    if max_steps is not None and max_steps < 1:
+        raise InputError(f"max_steps must be at least 1, not {max_steps}.")
     f, x = prepare(f, x, dtype)
     with leave_no_trace(f, device=x.device):
         outputs = check_network(f, x)[0].numel()
@@ -227,16 +229,16 @@ class _Plan:
             risk=self.risk,
             keep_vectors=self.keep_vectors,
         )
-        above = (
-            found.residual if warm is not None else torch.maximum(found.residual, found.upper - found.value)
-        )
+        rounding = rounding_bound(found.value, operator)
+        # A tolerance below rounding is never met, however small the residual.
+        converged = found.converged & (rounding <= self.rtol * found.value)
         return JacobianNorms(
             value=found.value,
-            error=above + rounding_bound(found.value, operator),
+            error=torch.maximum(found.residual, found.upper - found.value) + rounding,
             steps=found.steps,
             risk=found.risk,
-            converged=found.converged,
-            status=_status(found.converged, warm is not None),
+            converged=converged,
+            status=_status(converged, warm is not None),
             method="krylov",
             vectors=found.vectors,
         )

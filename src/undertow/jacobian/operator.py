@@ -69,9 +69,10 @@ class AutogradOperator:
     def __init__(self, f: Network, x: Tensor) -> None:
         self._f = f
         self._x = x.detach()
-        self._leaf = self._x.clone().requires_grad_()
-        # A copy goes in, because the network may work in place on its input.
-        self._output = f(self._leaf.clone())
+        with torch.inference_mode(False), torch.enable_grad():  # operators outlive the call that made them
+            self._leaf = self._x.clone().requires_grad_()
+            # A copy goes in, because the network may work in place on its input.
+            self._output = f(self._leaf.clone())
         self.batch = x.shape[0]
         self.in_size = x[0].numel()
         self.out_size = self._output[0].numel()
@@ -118,9 +119,10 @@ class AutogradOperator:
 
     def _jvp_by_transposition(self, tangent: Tensor) -> Tensor:
         if self._pullback is None:
-            cotangent = torch.zeros_like(self._output, requires_grad=True)
-            product = _gradient(self._output, self._leaf, cotangent, create_graph=True)
-            self._pullback = (cotangent, torch.zeros_like(self._leaf) if product is None else product)
+            with torch.inference_mode(False), torch.enable_grad():
+                cotangent = torch.zeros_like(self._output, requires_grad=True)
+                product = _gradient(self._output, self._leaf, cotangent, create_graph=True)
+                self._pullback = (cotangent, torch.zeros_like(self._leaf) if product is None else product)
         cotangent, pulled = self._pullback
         image = _gradient(pulled, cotangent, tangent.view_as(pulled)) if pulled.requires_grad else None
         if image is None:

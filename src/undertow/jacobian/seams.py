@@ -46,11 +46,18 @@ class Part(nn.Module):
             source = self._memory.expand(len(value), like=value)
         modules = dict(self.net.named_modules())
         found: list[Tensor] = []
+        begun = self.begin is None
 
         def replace(_module: nn.Module, _args: object, _output: object) -> Tensor:
+            nonlocal begun
+            begun = True
             return value
 
         def stop(_module: nn.Module, _args: object, output: Tensor) -> None:
+            if not begun:
+                raise SeamError(
+                    f"seams must be named from input to output, but {self.end!r} runs before {self.begin!r}."
+                )
             found.append(output)
             raise _Reached
 
@@ -161,7 +168,8 @@ def _sequential_slices(net: nn.Module, names: Sequence[str]) -> tuple[nn.Module,
 def check_seam(net: nn.Module, name: str, x: Tensor) -> None:
     """Refuse a seam that does not cut ``net``, by a gradient and not by guesswork.
 
-    The seam's output is replaced by a constant; whatever gradient still reaches the input has gone round it.
+    The seam's output is replaced by a constant; whatever gradient still reaches the input has gone round it. What
+    goes round it without a gradient shows when the same constant is given along with another input.
     """
     modules = dict(net.named_modules())
     few = x[:2].detach()
@@ -169,12 +177,15 @@ def check_seam(net: nn.Module, name: str, x: Tensor) -> None:
     calls: list[object] = []
 
     def cut(_module: nn.Module, _args: object, output: object) -> object:
-        calls.append(output)
-        return output.detach().clone() if isinstance(output, Tensor) else output
+        constant = output.detach().clone() if isinstance(output, Tensor) else output
+        calls.append(constant)
+        return constant.clone() if isinstance(constant, Tensor) else constant
 
+    cuda = [x.device] if x.device.type == "cuda" else []
     hook = modules[name].register_forward_hook(cut)
     try:
-        output = net(leaf.clone())
+        with torch.random.fork_rng(devices=cuda):
+            output = net(leaf.clone())
     finally:
         hook.remove()
     if not calls:
@@ -198,6 +209,20 @@ def check_seam(net: nn.Module, name: str, x: Tensor) -> None:
                 f"{name!r} is bypassed: part of the input reaches the output around it (a skip connection). "
                 f"Cut at the module that joins the branches; undertow.seams(net, x) lists the places."
             )
+    if not few.is_floating_point():
+        return
+    hook = modules[name].register_forward_hook(lambda _module, _args, _output: value.clone())
+    try:
+        with torch.random.fork_rng(devices=cuda), torch.no_grad():
+            replayed = net(-few.flip(0))
+    finally:
+        hook.remove()
+    size = float(output.detach().abs().max())
+    if replayed.shape != output.shape or not torch.allclose(replayed, output, rtol=1e-3, atol=1e-5 * size):
+        raise SeamError(
+            f"{name!r} is bypassed: the output depends on the input around it without a gradient (a mask, or a "
+            "detached value), so what follows is not a function of it alone. Cut behind the place where they join."
+        )
 
 
 def seams(net: nn.Module, x: Tensor | None = None) -> list[str]:
@@ -216,9 +241,9 @@ def seams(net: nn.Module, x: Tensor | None = None) -> list[str]:
     check_input(x)
     with leave_no_trace(net, device=x.device), _eval_mode(net):
         marks, output, leaf = _record(net, x[:2])
-    if not output.requires_grad:
-        return []
-    places = _dominators(output, leaf)
+        if not output.requires_grad:
+            return []
+        places = _dominators(output, leaf)
     found: dict[object, _Mark] = {}
     for mark in marks:
         if mark.calls == 1 and mark.node in places and mark.node is not output.grad_fn:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 __all__ = ["leave_no_trace"]
@@ -17,8 +17,8 @@ __all__ = ["leave_no_trace"]
 def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None) -> Iterator[None]:
     """Run a block that calls ``f`` and put everything it may have changed back in place.
 
-    Restored: train/eval flags, buffers (a spectral-norm vector, say, moves at every forward pass in
-    train mode), the global RNG of the CPU and of ``device``. Parameters' ``.grad`` is never written
+    Restored: train/eval flags, buffers, changed or replaced (a spectral-norm vector, say, moves at every forward
+    pass in train mode), the global RNG of the CPU and of ``device``. Parameters' ``.grad`` is never written
     because gradients are only ever taken with respect to inputs.
 
     Inside, attention runs on the composed ("math") kernel: the fused ones have no second derivative,
@@ -27,10 +27,10 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
     modules = list(f.modules()) if isinstance(f, nn.Module) else []
     modes = [(module, module.training) for module in modules]
     buffers = [
-        (buffer, buffer.detach().clone())
+        (module, name, buffer, buffer.detach().clone(), _version(buffer))
         for module in modules
-        for buffer in module.buffers(recurse=False)
-        if module.training
+        for name, buffer in module._buffers.items()
+        if buffer is not None
     ]
     cuda = [device] if device is not None and device.type == "cuda" else []
     fastpath = torch.backends.mha.get_fastpath_enabled()
@@ -48,6 +48,13 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
         for module, training in modes:
             module.training = training
         with torch.no_grad():
-            for buffer, before in buffers:
-                if not torch.equal(buffer, before):
+            for module, name, buffer, before, version in buffers:
+                if module._buffers.get(name) is not buffer:
+                    module._buffers[name] = buffer
+                if (version is None or buffer._version != version) and not torch.equal(buffer, before):
                     buffer.copy_(before)
+
+
+def _version(tensor: Tensor) -> int | None:
+    """How often a tensor has been written in place; inference tensors do not count."""
+    return None if tensor.is_inference() else tensor._version

@@ -108,7 +108,7 @@ def _loss_gradient_norms(
 
         def work(part: slice) -> Tensor:
             operator = build_operator(f, x[part])
-            logits = f(x[part]).detach().reshape(operator.batch, -1)
+            logits = f(x[part].detach().clone()).detach().reshape(operator.batch, -1)
             # The gradient of each sample's own loss, not of their mean.
             slope = loss_gradient(logits, y[part], loss) * operator.batch
             lengths: Tensor = torch.linalg.vector_norm(operator.vjp(slope), dim=1, dtype=torch.float64)

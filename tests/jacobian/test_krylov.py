@@ -1,0 +1,73 @@
+"""What the Lanczos run itself promises: an orthonormal basis, an error that covers the residual."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import undertow as ut
+from undertow.jacobian.krylov import _Run
+from undertow.jacobian.layered import LayeredOperator
+from undertow.status import Status
+
+from ..model_cases import CASES
+
+WIDE = next(case for case in CASES if case.name == "wide relu layer")
+
+
+def _spiked(size: int, seed: int) -> torch.Tensor:
+    """Singular values 10, 5 and a flat rest: the top ones converge early, which is when orthogonality is lost."""
+    generator = torch.Generator().manual_seed(seed)
+    left, right = (torch.linalg.qr(torch.randn(size, size, generator=generator))[0] for _ in range(2))
+    values = torch.cat([torch.tensor([10.0, 5.0]), torch.linspace(0.5, 1.0, size - 2)])
+    return left * values @ right
+
+
+def test_the_basis_stays_orthonormal_long_after_convergence() -> None:
+    operator = LayeredOperator((_spiked(150, 0),), (None,), 1)
+    start = torch.randn(1, 150, generator=torch.Generator().manual_seed(1))
+    run = _Run(operator, start, None, 1e-12, 60, 1e-6, False)
+    run.next_check = 60  # no stopping before
+    while run.advance():
+        pass
+    basis = run.basis[0, :60].double()
+    assert float((basis @ basis.T - torch.eye(60)).abs().max()) < 1e-5
+
+
+@pytest.mark.parametrize("start", ["cold", "warm"])
+def test_the_error_covers_the_residual_of_the_returned_vector(start: str) -> None:
+    net, x = WIDE.make(30)
+    earlier = None
+    if start == "warm":
+        earlier = ut.jacobian_norms(net, x, keep_vectors=True)
+        with torch.no_grad():
+            net[0].weight.add_(0.02 * torch.randn(300, 100) * 300**-0.5)  # type: ignore[index,union-attr,operator]
+    found = ut.jacobian_norms(net, x, keep_vectors=True, start=earlier, rtol=0.02)
+    assert found.vectors is not None
+    operator = ut.jacobian_operator(net, x)
+    sigma = found.value.float()[:, None]
+    residual = operator.vjp(operator.jvp(found.vectors) / sigma) - sigma * found.vectors
+    length = residual.norm(dim=1).double()
+    assert bool((length <= found.error + 1e-5 * found.value).all())
+    assert bool(
+        (length > 1e-5 * found.value).any()
+    )  # the tolerance was loose enough for residuals to be seen
+
+
+def test_a_cold_bound_is_more_than_the_residual() -> None:
+    """From a random start the error also answers for directions not met yet, so a tiny residual is not enough."""
+    net, x = WIDE.make(30)
+    found = ut.jacobian_norms(net, x, rtol=0.05)
+    assert found.status is Status.CONVERGED
+    assert bool((found.error > 1e-3 * found.value).all())
+    assert bool((found.risk <= 0.01 / 30 + 1e-12).all())
+
+
+def test_looser_risk_needs_fewer_steps() -> None:
+    net, x = WIDE.make(30)
+    steps = [float(ut.jacobian_norms(net, x, risk=risk).steps.double().mean()) for risk in (0.5, 1e-2, 1e-8)]
+    assert steps == sorted(steps)
+    assert steps[0] < steps[-1]
+    assert math.isfinite(sum(steps))
