@@ -83,6 +83,8 @@ def test_run_show_resume(study: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert call("show", runs) == 0
     assert call("claims", runs, "--json") == 0
     assert "[]" in capsys.readouterr().out
+    assert call("claims", runs) == 0
+    assert "make no claims" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -131,6 +133,18 @@ def test_studies_and_data_are_listed(capsys: pytest.CaptureFixture[str]) -> None
     assert call("data", "check", "digits") == 0
     assert "digits is whole" in capsys.readouterr().out
     assert call("data", "fetch") == 2
+    capsys.readouterr()
+    for command in ("check", "fetch"):
+        assert call("data", command, "digist") == 2
+        assert "did you mean 'digits'?" in capsys.readouterr().err
+
+
+def test_the_sentences_of_a_reproduction_are_wrapped_not_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert call("reproduce", "stable-rank", "--scale", "smoke", "--runs", tmp_path / "runs") == 0
+    assert "largest stable rank in the last fifth of training" in " ".join(capsys.readouterr().out.split())
 
 
 def start(study: Path, runs: Path, **options: int) -> subprocess.Popen[bytes]:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -227,3 +229,24 @@ def test_bad_options_are_named() -> None:
         robust_accuracy(net, x, y, eps=0.1, norm=1)
     with pytest.raises(InputError, match="eps"):
         robust_accuracy(net, x, y, eps=-0.1)
+
+
+def test_what_float32_rounds_to_an_error_is_not_proved_robust() -> None:
+    net = nn.Linear(3, 1, bias=False).requires_grad_(False)
+    net.weight.fill_(1.0)
+    x = torch.tensor([[1e8, 1.0, -1e8], [1e8, -1e8, 1.0], [1.0, 1e8, -1e8]])  # 1 in exact arithmetic
+    found = robust_accuracy(net, x, torch.ones(3, dtype=torch.long), eps=[0.0, 0.1], attack="apgd-ce")
+    assert bool((torch.as_tensor(found.proved) <= torch.as_tensor(found.value)).all())
+
+
+def test_eps_may_be_a_number_of_any_library() -> None:
+    net, x = mlp(0), points(0, 4)
+    y = decisions(net, x)
+    numbers: list[Any] = [np.float32(0.25), np.array(0.25), torch.tensor(0.25)]
+    for eps in numbers:
+        assert isinstance(robust_accuracy(net, x, y, eps=eps, attack="apgd-ce").value, float)
+    lists: list[Any] = [np.array([0.1, 0.25]), torch.tensor([0.1, 0.25])]
+    for several in lists:
+        value = robust_accuracy(net, x, y, eps=several, attack="apgd-ce").value
+        assert isinstance(value, torch.Tensor)
+        assert value.shape == (2,)

@@ -187,3 +187,41 @@ def test_members_share_one_call() -> None:
     found = robustness(nets, x, y)
     assert found.attacked.shape == found.certified.shape == found.exact.shape == (3, 5)
     assert torch.allclose(found.exact[1], robustness(nets[1], x, y).exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("norm", [2, math.inf])
+def test_samples_that_are_all_zero_get_a_finite_radius_where_no_attack_succeeds(norm: float) -> None:
+    inner, outer = nn.Linear(2, 1), nn.Linear(1, 1)
+    net = nn.Sequential(inner, nn.ReLU(), outer).double().requires_grad_(False)
+    inner.weight.copy_(torch.tensor([[1.0, 0.0]]))
+    inner.bias.fill_(-5.0)  # flat around 0, where gradients vanish; wrong from x₁ = 6 on
+    outer.weight.fill_(-1.0)
+    outer.bias.fill_(1.0)
+    found = robustness(net, torch.zeros(1, 2).double(), torch.tensor([1]), norm=norm)
+    assert 5.99 < float(found.certified) <= 6.0
+    assert float(found.exact) == pytest.approx(6.0)
+
+
+def test_a_linear_layer_may_act_on_the_last_of_several_axes() -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        each, head, wide = nn.Linear(4, 3), nn.Linear(6, 3), nn.Linear(8, 6)
+        x = torch.randn(3, 2, 4, dtype=torch.float64)
+    net = nn.Sequential(each, nn.ReLU(), nn.Flatten(), head).double().requires_grad_(False)
+    flat = nn.Sequential(wide, nn.ReLU(), head).double().requires_grad_(False)
+    wide.weight.copy_(torch.block_diag(each.weight, each.weight))
+    wide.bias.copy_(each.bias.repeat(2))
+    y = decisions(flat, x.flatten(1))
+    found, same = robustness(net, x, y), robustness(flat, x.flatten(1), y)
+    assert torch.allclose(found.exact, same.exact, rtol=1e-6)
+    assert torch.allclose(found.certified, same.certified, rtol=1e-3)
+    assert found.proved
+
+
+def test_one_logit_may_come_without_its_axis() -> None:
+    net, x = mlp(3, outputs=1), points(3, 4)
+    y = decisions(net, x)
+    found = robustness(nn.Sequential(net, nn.Flatten(0)), x.clone().requires_grad_(), y)
+    assert found.proved
+    assert not found.certified.requires_grad
+    assert torch.allclose(found.certified, robustness(net, x, y).certified, rtol=1e-3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard, cast
 
 import torch
 from torch import Tensor, nn
@@ -153,10 +154,16 @@ def wilson(share: Tensor, samples: int, *, confidence: float = 0.95) -> tuple[Te
 
 
 def _check_eps(eps: float | Sequence[float]) -> tuple[float, ...]:
-    radii = (float(eps),) if isinstance(eps, int | float) else tuple(float(radius) for radius in eps)
+    several: Sequence[float] = eps if _several(eps) else [cast(float, eps)]
+    radii = tuple(float(radius) for radius in several)
     if not radii or not all(0 <= radius < math.inf for radius in radii):
         raise InputError(f"eps={eps!r} must be one number ≥ 0, or several, in the units of the raw inputs")
     return radii
+
+
+def _several(eps: float | Sequence[float]) -> TypeGuard[Sequence[float]]:
+    """Whether ε is several numbers; arrays and tensors without axes are one."""
+    return getattr(eps, "ndim", 0 if isinstance(eps, int | float) else 1) > 0
 
 
 def _parts(classifier: Classifier, x: Tensor) -> list[Classifier]:
@@ -207,8 +214,10 @@ def _result(
     examples = torch.cat([search.example for search, _, _ in parts])
     limits = torch.tensor(radii, dtype=torch.float64, device=x.device)
     # a mean in float64 of booleans, so that ε = 0 gives the clean accuracy to the last bit
-    value = (distance.unsqueeze(-1) > limits).double().mean(1)
-    proved = torch.cat([proof for _, proof, _ in parts]).double().mean(1)
+    standing = distance.unsqueeze(-1) > limits
+    value = standing.double().mean(1)
+    # certificates hold for the network in float64; one in float32 may round a sample across the boundary
+    proved = (torch.cat([proof for _, proof, _ in parts]) & standing).double().mean(1)
     clean = (distance > 0).double().mean(1)
     names = dict.fromkeys(name for search, _, _ in parts for name in search.count)
     broken_by = {
@@ -224,7 +233,7 @@ def _result(
         chosen = (chosen if many else chosen[0]).cpu()
         return float(chosen) if chosen.ndim == 0 else chosen
 
-    several_eps = not isinstance(eps, int | float)
+    several_eps = _several(eps)
     return RobustAccuracy(
         value=shaped(value, several_eps),
         proved=shaped(proved, several_eps),

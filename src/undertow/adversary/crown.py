@@ -70,7 +70,9 @@ def certified_radii(
     low, high = nothing.clone(), nothing + math.inf
     if ceiling is not None:
         high = ceiling.double().clone()
-    trial = torch.where(high.isfinite(), high / 2, 1e-3 * x.abs().amax())
+    scale = x.abs().amax()
+    # samples that are all zero have no scale: a trial radius of 0 holds however often it is doubled
+    trial = torch.where(high.isfinite(), high / 2, 1e-3 * torch.where(scale > 0, scale, 1.0))
     searching = correct.nonzero().squeeze(1)
     for _ in range(60):  # until every sample has a finite upper end
         searching = searching[high[searching].isinf()]

@@ -39,8 +39,9 @@ class Affine:
     def transposed(self, rows: Tensor, inputs: torch.Size) -> tuple[Tensor, Tensor]:
         """(rows · W, rows · b) for rows (N, *out): shapes (N, *in) and (N,)."""
         if self.matrix is not None:
-            constant = rows.new_zeros(len(rows)) if self.bias is None else rows @ self.bias
-            return rows @ self.matrix, constant
+            shift = rows.new_zeros(len(rows)) if self.bias is None else rows @ self.bias
+            # a linear layer on (B, C, d) adds its bias at each of the C places
+            return rows @ self.matrix, shift.flatten(1).sum(1) if shift.ndim > 1 else shift
         with torch.enable_grad():
             at = rows.new_zeros(len(rows), *inputs).requires_grad_(True)
             value = self.apply(at)
@@ -74,8 +75,12 @@ def stages_of(classifier: Classifier, net: nn.Module, x: Tensor) -> list[Stage] 
     stages: list[Stage] = []
     if bool((mean != 0).any()) or bool((std != 1).any()):
         stages.append(Affine(lambda v: (v - mean) / std))
-    for module in modules:
-        if type(module) is nn.ReLU:
+    for position, module in enumerate(modules):
+        if type(module) is nn.Flatten and module.start_dim == 0:
+            if position + 1 < len(modules):
+                return None  # the layers after it mix the samples of a batch
+            stages.append(Affine(nn.Flatten()))  # (B, 1) to (B,): the read-out takes either
+        elif type(module) is nn.ReLU:
             stages.append(Kink(0.0))
         elif type(module) is nn.LeakyReLU and 0 <= module.negative_slope < 1:
             stages.append(Kink(float(module.negative_slope)))

@@ -76,7 +76,7 @@ def robustness(
     if exact not in (True, False, "auto"):
         raise InputError(f"exact={exact!r} must be True, False or 'auto'")
     classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm)
-    y = as_labels(y, x)
+    x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
         _attack(search)

@@ -9,8 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from undertow.cli.show import print_json
+from undertow.data.catalogue import CATALOGUE
 from undertow.data.local import State
 from undertow.data.sources import DatasetInfo, available, check, fetch
+from undertow.errors import ConfigError, nearest
 
 __all__ = ["check_all", "fetch_all", "print_list"]
 
@@ -43,14 +45,23 @@ def print_list(*, as_json: bool) -> int:
 
 def fetch_all(names: Sequence[str]) -> int:
     """Make each whole; 1 when one is not."""
+    _refuse_unknown(names)
     return _report([fetch(name) for name in names])
 
 
 def check_all(names: Sequence[str]) -> int:
     """Verify each; 1 when one is damaged or, where it was named, absent."""
+    _refuse_unknown(names)
     if names:
         return _report([check(name) for name in names])
     return _report([info for info in available() if info.state is not State.ABSENT])
+
+
+def _refuse_unknown(names: Sequence[str]) -> None:
+    """A misspelt name is bad usage, and is refused before anything is downloaded."""
+    for name in names:
+        if name not in CATALOGUE:
+            raise ConfigError(f"there is no data set {name!r}; {nearest(name, CATALOGUE)}")
 
 
 def _report(found: list[DatasetInfo]) -> int:

@@ -61,8 +61,10 @@ def print_claims(runs: Path, *, as_json: bool) -> int:
     entries = ledger(Store(runs))
     if as_json:
         print_json([entry.row() for entry in entries])
-    else:
+    elif entries:
         print_ledger(Console(highlight=False), entries)
+    else:
+        print("The studies in this folder make no claims: `undertow show` says how far they are.")
     return 0
 
 

@@ -65,7 +65,7 @@ def _conclude(console: Console, store: Store, study: StudyConfig) -> None:
     from undertow.studies.ledger import ledger
 
     pictures = draw(store, stored, find(study.name))
-    print_ledger(console, ledger(store, stored))
+    print_ledger(Console(highlight=False), ledger(store, stored))  # wrapped: sentences are long
     if pictures:
         console.print(f"Figures:  {escape(str(pictures[0].parent))}")
     console.print(f"Next:  undertow claims {escape(shlex.quote(str(store.path)))}")

@@ -33,7 +33,8 @@ def load_study(path: Path, overrides: Sequence[str] = ()) -> StudyConfig:
     try:
         document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.") from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ConfigError(f"{path} cannot be read: {reason}.") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from None
     document.setdefault("name", path.stem.lower().replace("_", "-").replace(" ", "-"))
