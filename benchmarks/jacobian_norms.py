@@ -43,7 +43,8 @@ def published_power(
         batch = x[begin : begin + 1000]
         goal = None if reference is None else reference[begin : begin + 1000]
         func = torch.func.vmap(layer)
-        u = torch.rand_like(batch)
+        generator = torch.Generator(device=batch.device).manual_seed(begin)
+        u = torch.rand(batch.shape, generator=generator, device=batch.device)
         u = u / u.norm(dim=1, keepdim=True)
         old: Tensor | None = None
         for step in range(1, steps + 1):
@@ -222,9 +223,9 @@ def main() -> None:
     x, y = pixels(count, options.device)
     for width in widths:
         net = network(width, options.device)
-        compare(width, "at initialisation", net, x, options.device, 2000 if on_gpu else 100)
+        compare(width, "at initialisation", net, x, options.device, 2000 if on_gpu else 300)
         train(net, x, y, 50)
-        compare(width, "after 50 epochs", net, x, options.device, 2000 if on_gpu else 100)
+        compare(width, "after 50 epochs", net, x, options.device, 2000 if on_gpu else 300)
     print()
     for width in widths[1:3]:
         warm(width, x, y, options.device)
