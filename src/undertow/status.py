@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 __all__ = ["Status"]
@@ -24,6 +25,16 @@ class Status(StrEnum):
     def ok(self) -> bool:
         """Whether the value is as accurate as was asked for."""
         return self in (Status.EXACT, Status.CONVERGED, Status.TRACKED)
+
+    @classmethod
+    def worst(cls, statuses: Iterable[Status]) -> Status:
+        """What can be said of several estimates together.
+
+        >>> Status.worst([Status.EXACT, Status.MAX_STEPS, Status.CONVERGED]) is Status.MAX_STEPS
+        True
+        """
+        order = (cls.HEURISTIC, cls.MAX_STEPS, cls.TRACKED, cls.CONVERGED, cls.EXACT)
+        return min(statuses, key=order.index)
 
     @property
     def sentence(self) -> str:

@@ -132,7 +132,7 @@ class _Run:
             before = self.off[:, self.step - 1, None].to(onward.dtype)
             onward = torch.addcmul(onward, self.basis[:, self.step - 1], before, value=-1)
         # After the recurrence only rounding is left to take out, so once is enough.
-        onward = self._reorthogonalised(onward)
+        onward = _orthogonal_to(self.basis[:, : self.step + 1], onward)
         off = torch.linalg.vector_norm(onward, dim=1)
         if self.step + 1 < self.dimension:
             onward, off = self._kept_open(onward, off)
@@ -148,11 +148,6 @@ class _Run:
             self._check(last)
         return len(self.active) > 0
 
-    def _reorthogonalised(self, vector: Tensor) -> Tensor:
-        known = self.basis[:, : self.step + 1]
-        overlap = torch.bmm(known, vector[:, :, None])
-        return torch.baddbmm(vector[:, None, :], overlap.mT, known, alpha=-1)[:, 0]
-
     def _kept_open(self, onward: Tensor, off: Tensor) -> tuple[Tensor, Tensor]:
         """Where the next vector is mostly rounding: orthogonal to the basis once more, and a random one for zero.
 
@@ -160,21 +155,19 @@ class _Run:
         leaves zero.
         """
         index = ((off <= self.closing * self.largest) & (self.largest > 0)).nonzero()[:, 0]
-        if len(index) == 0:
-            return onward, torch.where(self.largest > 0, off, 0.0)
-        generator = torch.Generator(device=onward.device).manual_seed(self.step)
-        noise = torch.randn(self.dimension, generator=generator, dtype=onward.dtype, device=onward.device)
-        floor = self.unit_roundoff * self.largest[index]
-        length = off[index].clone()
-        known = self.basis[index, : self.step + 1]
-        fresh = torch.where((length > floor)[:, None], onward[index] / length[:, None], noise / noise.norm())
-        for _ in range(3):
-            overlap = torch.bmm(known, fresh[:, :, None])
-            fresh = torch.baddbmm(fresh[:, None, :], overlap.mT, known, alpha=-1)[:, 0]
-            fresh = torch.nn.functional.normalize(fresh, dim=1, eps=1e-30)
-        length = torch.maximum(length, floor)
-        onward, off = onward.clone(), off.clone()
-        onward[index], off[index] = fresh * length[:, None], length
+        if len(index) > 0:
+            generator = torch.Generator(device=onward.device).manual_seed(self.step)
+            noise = torch.randn(self.dimension, generator=generator, dtype=onward.dtype, device=onward.device)
+            floor = self.unit_roundoff * self.largest[index]
+            length = off[index]
+            known = self.basis[index, : self.step + 1]
+            fresh = torch.where(
+                (length > floor)[:, None], onward[index] / length[:, None], noise / noise.norm()
+            )
+            for _ in range(3):
+                fresh = torch.nn.functional.normalize(_orthogonal_to(known, fresh), dim=1, eps=1e-30)
+            length = torch.maximum(length, floor)
+            onward[index], off[index] = fresh * length[:, None], length
         return onward, torch.where(self.largest > 0, off, 0.0)
 
     def _append(self, vector: Tensor) -> None:
@@ -296,6 +289,12 @@ def _mixed(start: Tensor, warm: Tensor | None) -> Tensor:
     mixed: Tensor = torch.where(length > 0, warm / length.clamp_min(1e-30) + _WARM_NOISE * start, start)
     length = torch.linalg.vector_norm(mixed, dim=1, keepdim=True)
     return mixed.div_(length)
+
+
+def _orthogonal_to(known: Tensor, vector: Tensor) -> Tensor:
+    """Each vector, (N, n), less its components along the orthonormal rows of ``known``, (N, k, n)."""
+    overlap = torch.bmm(known, vector[:, :, None])
+    return torch.baddbmm(vector[:, None, :], overlap.mT, known, alpha=-1)[:, 0]
 
 
 def _inverse(value: Tensor) -> Tensor:

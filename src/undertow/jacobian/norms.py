@@ -280,7 +280,6 @@ def _warm_vectors(start: JacobianNorms | None, count: int, small: int, x: Tensor
 
 
 _PER_SAMPLE = ("value", "error", "steps", "risk", "converged")
-_WORST_FIRST = (Status.HEURISTIC, Status.MAX_STEPS, Status.TRACKED, Status.CONVERGED, Status.EXACT)
 
 
 def _joined(parts: list[JacobianNorms]) -> JacobianNorms:
@@ -292,7 +291,7 @@ def _joined(parts: list[JacobianNorms]) -> JacobianNorms:
     vectors = (
         None if parts[0].vectors is None else torch.cat([p.vectors for p in parts if p.vectors is not None])
     )
-    worst = min((part.status for part in parts), key=_WORST_FIRST.index)
+    worst = Status.worst(part.status for part in parts)
     return replace(parts[0], **tensors, vectors=vectors, status=worst)
 
 

@@ -179,7 +179,7 @@ def collaboration(
     for link, module in zip(links, energies[1:], strict=True):
         product *= link.co_correlation * math.hypot(1.0, link.relative_std) * link.linear_correlation * module
     whole = links[-1].energy
-    status = next((link.status for link in links if not link.status.ok), links[0].status)
+    status = Status.worst(link.status for link in links)
     return Chain(tuple(names), links, energies, whole, _relative_gap(product, whole), status)
 
 
@@ -205,15 +205,14 @@ def collaborate(
     count = len(product)
     if form == "algorithm-1":
         variance = float(deviation.square().sum() / max(count - 1, 1))
-        energy, bound = float(whole.value.mean()), mean
+        numerator, denominator = float(whole.value.mean()), mean
     else:
         variance = float(deviation.square().mean())
-    co_correlation = min(_ratio(energy, bound), 1.0)
+        numerator, denominator = energy, bound
+    co_correlation = min(_ratio(numerator, denominator), 1.0)
     relative_std = _ratio(math.sqrt(variance), mean)
     linear = _ratio(mean, energy_head * energy_tail)
     rebuilt = co_correlation * math.hypot(1.0, relative_std) * linear * energy_head * energy_tail
-    whole_energy, _ = root_mean_square(whole.value, whole.error)
-    statuses = (head.status, tail.status, whole.status)
     return Collaboration(
         seam=seam,
         co_correlation=co_correlation,
@@ -223,17 +222,13 @@ def collaborate(
         relative_std=relative_std,
         energy_head=energy_head,
         energy_tail=energy_tail,
-        energy=whole_energy,
-        identity_gap=_relative_gap(rebuilt, whole_energy),
-        error=_ratio_error(energy, energy_error, bound, bound_error),
+        energy=energy,
+        identity_gap=_relative_gap(rebuilt, energy),
+        error=_ratio_error(numerator, energy_error, denominator, bound_error),
         standard_error=_ratio_standard_error(whole.value, product),
         samples=count,
-        status=next((status for status in statuses if not status.ok), max(statuses, key=_exactness)),
+        status=Status.worst((head.status, tail.status, whole.status)),
     )
-
-
-def _exactness(status: Status) -> int:
-    return 0 if status is Status.EXACT else 1
 
 
 def _ratio(numerator: float, denominator: float) -> float:
