@@ -23,6 +23,7 @@ from undertow.runs.sweep import sweep
 from undertow.studies.claims import Verdict
 from undertow.studies.co_correlation import RADII, STUDY
 from undertow.studies.ledger import ledger
+from undertow.studies.reproduction import reproductions
 from undertow.studies.risk_bound import both_sides, reaches
 
 CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
@@ -106,7 +107,7 @@ def test_reach_stops_at_the_first_failure() -> None:
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
 @pytest.mark.parametrize("variant", ["paper", "paper-low-high", "authors"])
 def test_settings_follow_text_and_code(scale: str, variant: str) -> None:
-    study = STUDY.grid(scale, variant)
+    study = STUDY.grids(scale, variant)[0]
     trial = study.points[0].trial
     data, model, training = trial.data, trial.model, trial.training
     assert isinstance(data, NamedData)
@@ -137,7 +138,7 @@ def test_settings_follow_text_and_code(scale: str, variant: str) -> None:
 
 
 def small(variant: str) -> StudyConfig:
-    study = STUDY.grid("smoke", variant)
+    study = STUDY.grids("smoke", variant)[0]
     return study.model_copy(
         update={
             "training": study.training.model_copy(update={"epochs": 3}),
@@ -153,7 +154,7 @@ def test_a_smaller_run_ends_in_figures_and_verdicts(variant: str, tmp_path: Path
     frame = store.frame()
     assert {"risk-bound", "accuracy"} == set(frame["measure"])
     assert set(frame["epoch"]) == {0, 3}
-    pictures = draw(store, store.study(study.label), STUDY)
+    pictures = draw(*reproductions(store))
     assert [path.name for path in pictures] == ["theorem-4-1.svg", "theorem-4-1-gap.svg"]
     shown = pictures[0].read_text()
     assert ("in raw pixels" if variant == "authors" else "of inputs with norm 1") in shown
@@ -186,7 +187,7 @@ def test_what_is_measured_is_the_test_split_before_any_training(tmp_path: Path) 
 
 
 def test_a_probe_on_a_split_needs_data_with_splits() -> None:
-    trial = STUDY.grid("smoke", "paper").points[0].trial.model_dump(mode="json")
+    trial = STUDY.grids("smoke", "paper")[0].points[0].trial.model_dump(mode="json")
     mixture = {"name": "kou-mixture"}
     with pytest.raises(ConfigError, match=r"kou-mixture has no splits: leave probe\.split out"):
         validate(TrialConfig, {**trial, "data": mixture})
@@ -201,7 +202,7 @@ def test_a_probe_on_a_split_needs_data_with_splits() -> None:
 @pytest.mark.full
 def test_the_smoke_scale_refutes_the_printed_inequality_for_linear_networks(tmp_path: Path) -> None:
     """For a linear logit with equal slopes everywhere curvature wins at once: measured, not assumed."""
-    study, store = STUDY.grid("smoke", "paper"), Store(tmp_path)
+    study, store = STUDY.grids("smoke", "paper")[0], Store(tmp_path)
     assert sweep(store, study, engine=Here()).complete
     verdicts = {entry.claim.id: entry.finding.verdict for entry in ledger(store)}
     assert verdicts["C-b.first-order"] is Verdict.HOLDS

@@ -18,6 +18,7 @@ from undertow.runs.sweep import sweep
 from undertow.studies import STUDIES, find
 from undertow.studies.claims import Verdict
 from undertow.studies.ledger import ledger
+from undertow.studies.reproduction import reproductions
 from undertow.studies.stable_rank import INIT_SCALES, STUDY
 
 CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
@@ -87,7 +88,7 @@ def test_order(sign: int, verdict: Verdict) -> None:
 @pytest.mark.parametrize("variant", ["paper", "authors"])
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
 def test_grids_follow_the_report(scale: str, variant: str) -> None:
-    study = STUDY.grid(scale, variant)
+    study = STUDY.grids(scale, variant)[0]
     trial = study.points[0].trial
     assert isinstance(trial.model, TwoLayerModel)
     assert trial.training.learning_rate == 1e-4
@@ -102,21 +103,20 @@ def test_grids_follow_the_report(scale: str, variant: str) -> None:
 
 def test_unknown_names_are_told() -> None:
     with pytest.raises(ConfigError, match="did you mean 'authors'"):
-        STUDY.grid("smoke", "author")
+        STUDY.grids("smoke", "author")[0]
     with pytest.raises(ConfigError, match="did you mean 'laptop'"):
-        STUDY.grid("laptp", "paper")
+        STUDY.grids("laptp", "paper")[0]
     assert [find(name).name for name in STUDIES] == list(STUDIES)
 
 
 def test_a_smaller_run_ends_in_figures_and_verdicts(tmp_path: Path) -> None:
-    study = STUDY.grid("smoke", "authors").model_copy(
-        update={"grid": {**STUDY.grid("smoke", "authors").grid, "activation": ("relu",), "seed": (0, 1)}}
+    study = STUDY.grids("smoke", "authors")[0].model_copy(
+        update={"grid": {**STUDY.grids("smoke", "authors")[0].grid, "activation": ("relu",), "seed": (0, 1)}}
     )
     store = Store(tmp_path)
     outcome = sweep(store, study, engine=Here())
     assert outcome.complete
-    stored = store.study(study.label)
-    pictures = draw(store, stored, STUDY)
+    pictures = draw(*reproductions(store))
     assert [path.name for path in pictures] == ["fig1-left.svg", "fig1-right.svg"]
     assert all(path.read_text().startswith("<svg") for path in pictures)
     shown = json.loads(pictures[0].with_suffix(".vl.json").read_text())

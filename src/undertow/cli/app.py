@@ -50,6 +50,7 @@ def reproduce(
     *,
     scale: Literal["smoke", "laptop", "paper"] = "laptop",
     variant: str = "paper",
+    part: tuple[str, ...] = (),
     runs: Path = Path("runs"),
     engine: EngineName = "here",
     workers: int | None = None,
@@ -65,6 +66,8 @@ def reproduce(
         smoke takes seconds, laptop minutes, paper is the full grid.
     variant: str
         paper follows the text, authors their code.
+    part: tuple[str, ...]
+        Only these parts of the study; can be given several times.
     runs: Path
         The folder of the runs; what is finished there is not computed again.
     engine: EngineName
@@ -77,8 +80,8 @@ def reproduce(
     from undertow.cli.sweeps import run_studies
     from undertow.studies import find
 
-    grid = find(study).grid(scale, variant)
-    return run_studies(runs, [grid], engine=engine, workers=workers, address=address)
+    grids = find(study).grids(scale, variant, parts=part)
+    return run_studies(runs, list(grids), engine=engine, workers=workers, address=address)
 
 
 @app.command

@@ -37,6 +37,7 @@ def print_studies(*, as_json: bool) -> int:
                 "source": study.source,
                 "costs": {str(scale): cost for scale, cost in study.costs.items()},
                 "variants": dict(study.variants),
+                "parts": list(study.parts),
                 "claims": [claim.id for claim in study.claims],
             }
             for study in found
@@ -98,6 +99,7 @@ def print_store(runs: Path, *, as_json: bool) -> int:
                 "study": stored.config.name,
                 "variant": stored.config.variant,
                 "scale": stored.config.scale,
+                "part": stored.config.part,
                 "trials": len(stored.trials),
                 "finished": status["finished"],
                 "diverged": status["diverged"],

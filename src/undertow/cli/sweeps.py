@@ -15,7 +15,7 @@ from undertow.runs.interrupt import Interrupt
 from undertow.runs.store import Store
 from undertow.runs.sweep import SweepOutcome, sweep
 from undertow.runs.watch import Bars, Watch
-from undertow.studies import STUDIES, find
+from undertow.studies import STUDIES
 
 __all__ = ["run_studies"]
 
@@ -44,8 +44,7 @@ def run_studies(
                 return INTERRUPTED
             if not outcome.complete:
                 code = INCOMPLETE
-    for study in studies:
-        _conclude(console, store, study)
+    _conclude(console, store, studies)
     return code
 
 
@@ -55,20 +54,23 @@ def _tell(console: Console, study: StudyConfig, outcome: SweepOutcome) -> None:
     console.print(f"{study.label}: {outcome.finished} of {outcome.trials} trials finished.")
 
 
-def _conclude(console: Console, store: Store, study: StudyConfig) -> None:
-    """Figures and verdicts of a study that undertow knows; where the records are, of any other."""
-    stored = store.study(study.label)
-    if study.name not in STUDIES:
-        console.print(f"Records:  undertow.runs.Store({str(store.path)!r}).frame()")
-        return
-    from undertow.report.figures import draw
-    from undertow.studies.ledger import ledger
+def _conclude(console: Console, store: Store, studies: list[StudyConfig]) -> None:
+    """Figures and verdicts of studies that undertow knows; where the records are, of any other."""
+    ran = {(study.name, study.variant, study.scale) for study in studies}
+    if any(name in STUDIES for name, _, _ in ran):
+        from undertow.report.figures import draw
+        from undertow.studies.ledger import judge
+        from undertow.studies.reproduction import reproductions
 
-    pictures = draw(store, stored, find(study.name))
-    print_ledger(Console(highlight=False), ledger(store, stored))  # wrapped: sentences are long
-    if pictures:
-        console.print(f"Figures:  {escape(str(pictures[0].parent))}")
-    console.print(f"Next:  undertow claims {escape(shlex.quote(str(store.path)))}")
+        for each in reproductions(store):
+            if (each.study.name, each.variant, each.scale) in ran:
+                pictures = draw(each)
+                print_ledger(Console(highlight=False), judge(each))  # wrapped: sentences are long
+                if pictures:
+                    console.print(f"Figures:  {escape(str(pictures[0].parent))}")
+        console.print(f"Next:  undertow claims {escape(shlex.quote(str(store.path)))}")
+    if any(name not in STUDIES for name, _, _ in ran):
+        console.print(f"Records:  undertow.runs.Store({str(store.path)!r}).frame()")
 
 
 def _go_on(runs: Path, *, engine: str, workers: int | None, address: str | None) -> str:

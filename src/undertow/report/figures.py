@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 from undertow.runs.atomic import make_folder, replace_file
 
 if TYPE_CHECKING:
-    from undertow.runs.store import Store, StoredStudy
-    from undertow.studies.study import Study
+    from undertow.studies.reproduction import Reproduction
 
 __all__ = ["draw"]
 
 
-def draw(store: Store, stored: StoredStudy, study: Study) -> list[Path]:
+def draw(reproduction: Reproduction) -> list[Path]:
     """Draw every figure of the study into ``figures/``: an SVG picture and the Vega-Lite file behind it."""
     import vl_convert
 
-    frame = store.frame(stored)
-    if frame.is_empty():
-        return []
-    folder = make_folder(store.path / "figures" / stored.config.label)
+    folder = reproduction.store.path / "figures" / reproduction.label
     pictures = []
-    for figure in study.figures:
+    for figure in reproduction.study.figures:
+        frame = reproduction.frame(figure.parts)
+        if frame.is_empty():
+            continue
+        make_folder(folder)
         specification = figure.draw(frame).to_json()
         replace_file(folder / f"{figure.name}.vl.json", specification.encode())
         picture = folder / f"{figure.name}.svg"

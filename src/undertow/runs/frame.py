@@ -35,7 +35,7 @@ def frame(store: Store, studies: list[StoredStudy]) -> polars.DataFrame:
     parts = [_study_frame(store, study) for study in studies]
     parts = [part for part in parts if not part.is_empty()]
     if not parts:
-        names = dict.fromkeys(("status", "study", "variant", "scale"), polars.String)
+        names = dict.fromkeys(("status", "study", "variant", "scale", "part"), polars.String)
         return polars.DataFrame(schema={**_KINDS, **names})
     return polars.concat(parts, how="diagonal_relaxed")
 
@@ -55,6 +55,7 @@ def _study_frame(store: Store, study: StoredStudy) -> polars.DataFrame:
                 "study": study.config.name,
                 "variant": study.config.variant,
                 "scale": study.config.scale,
+                "part": study.config.part,
                 **columns,
             }
         )

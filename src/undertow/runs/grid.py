@@ -66,6 +66,7 @@ class StudyConfig(Section):
     name: Slug = "study"
     variant: Slug = "own"
     scale: Slug = "own"
+    part: Slug = "main"
     data: DataConfig
     model: ModelConfig
     training: TrainingConfig = TrainingConfig()
@@ -86,8 +87,9 @@ class StudyConfig(Section):
 
     @property
     def label(self) -> str:
-        """The study's name on disk."""
-        return f"{self.name}.{self.variant}.{self.scale}"
+        """The study's name on disk; a study of one part only need not name it."""
+        label = f"{self.name}.{self.variant}.{self.scale}"
+        return label if self.part == "main" else f"{label}.{self.part}"
 
     @cached_property
     def points(self) -> tuple[GridPoint, ...]:
@@ -146,7 +148,7 @@ def axis_path(axis: str, document: Mapping[str, Any]) -> tuple[str, ...]:
 def _columns(paths: list[tuple[str, ...]]) -> list[str]:
     """The axes' names in a frame: the last part of each path, or all of it where that would be unclear."""
     last = [path[-1] for path in paths]
-    taken = {*COLUMNS, "name", "study", "variant", "scale", "status"}
+    taken = {*COLUMNS, "name", "study", "variant", "scale", "part", "status"}
     return [
         name if last.count(name) == 1 and name not in taken else "_".join(path)
         for name, path in zip(last, paths, strict=True)

@@ -3,7 +3,7 @@
 ::
 
     RUNS/
-      studies/NAME.VARIANT.SCALE.json   a study: its configuration and its trials (kept twice)
+      studies/NAME.VARIANT.SCALE….json  a study, or a part of one: configuration and trials (kept twice)
       trials/ID/                        a finished trial: config.json, provenance.json, records.jsonl,
                                         weights.safetensors, status.json, manifest.json
       work/GROUP/                       a group in progress: checkpoints and the records so far
@@ -232,12 +232,12 @@ class Store:
 
     # Reading
 
-    def frame(self, study: StoredStudy | None = None) -> polars.DataFrame:
-        """Every record of every finished trial as a polars frame, checksums verified.
+    def frame(self, *studies: StoredStudy) -> polars.DataFrame:
+        """Every record of every finished trial (of ``studies``) as a polars frame, checksums verified.
 
-        Columns: ``trial, step, epoch, measure, key, value, error, status, study, variant, scale`` and the
-        axes of the grids. A trial that belongs to several studies appears once for each.
+        Columns: ``trial, step, epoch, measure, key, value, error, status, study, variant, scale, part`` and
+        the axes of the grids. A trial that belongs to several studies appears once for each.
         """
         from undertow.runs.frame import frame
 
-        return frame(self, [study] if study else self.studies())
+        return frame(self, list(studies) or self.studies())

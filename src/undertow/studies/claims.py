@@ -45,12 +45,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of a paper, its place there, and a test on the records of one variant of a study."""
+    """One sentence of a paper, its place there, and a test on the records of one variant of a study.
+
+    The test sees the records of ``parts`` alone; ``figure`` names the figure that shows it.
+    """
 
     id: str
     text: str
     source: str
     test: Callable[[polars.DataFrame], Finding]
+    parts: tuple[str, ...] = ("main",)
+    figure: str | None = None
 
 
 def decide(

@@ -120,7 +120,7 @@ STUDY = Study(
         "paper-low-high": "the same with digits 0–4 against 5–9",
         "authors": "ten classes, Gaussian head, pixels in [-1, 1], no shuffling; r in raw pixels",
     },
-    settings=settings,
+    parts={"main": settings},
     figures=risk_bound.FIGURES,
     claims=risk_bound.CLAIMS,
 )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from undertow.errors import InputError
-from undertow.runs.store import Store, StoredStudy
-from undertow.studies import STUDIES, find
+from undertow.runs.store import Store
 from undertow.studies.claims import Claim, Finding, Verdict
+from undertow.studies.reproduction import Reproduction, reproductions
 
-__all__ = ["Entry", "ledger"]
+__all__ = ["Entry", "judge", "ledger"]
 
 
 @dataclass(frozen=True)
@@ -38,31 +37,38 @@ class Entry:
             "interval": None if self.finding.interval is None else list(self.finding.interval),
             "n": self.finding.n,
             "note": self.finding.note,
+            "figure": self.claim.figure,
         }
 
 
-def ledger(store: Store, study: StoredStudy | None = None) -> list[Entry]:
-    """The verdicts on every claim of the studies in the store, or of one of them."""
-    return [entry for each in ([study] if study else store.studies()) for entry in _judge(store, each)]
+def ledger(store: Store) -> list[Entry]:
+    """The verdicts on every claim of the studies in the store."""
+    return [entry for each in reproductions(store) for entry in judge(each)]
 
 
-def _judge(store: Store, stored: StoredStudy) -> Iterator[Entry]:
-    config = stored.config
-    if config.name not in STUDIES:
-        return  # a study of one's own, from a file, brings no claims
-    frame = store.frame(stored)
-    missing = sum(trial not in store for trial, _ in stored.trials)
-    for claim in find(config.name).claims:
-        if frame.is_empty():
-            finding = Finding(Verdict.UNDECIDED, None, None, 0, "no trial is finished yet")
-        else:
-            try:
-                finding = claim.test(frame)
-            except InputError as error:
-                finding = Finding(Verdict.UNDECIDED, None, None, 0, str(error))
-        if missing:
-            # What is there so far may be a biased selection: evidence, but no verdict.
-            note = f"{missing} of {len(stored.trials)} trials are missing"
-            note = f"{finding.note}; {note}" if finding.note else note
-            finding = Finding(Verdict.UNDECIDED, finding.effect, finding.interval, finding.n, note)
-        yield Entry(claim, config.name, config.variant, config.scale, finding)
+def judge(reproduction: Reproduction) -> list[Entry]:
+    """The verdict on each of the study's claims whose parts were begun."""
+    names = reproduction.study.name, reproduction.variant, reproduction.scale
+    begun = {part.config.part for part in reproduction.parts}
+    return [
+        Entry(claim, *names, _test(claim, reproduction))
+        for claim in reproduction.study.claims
+        if begun.issuperset(claim.parts)
+    ]
+
+
+def _test(claim: Claim, reproduction: Reproduction) -> Finding:
+    frame = reproduction.frame(claim.parts)
+    if frame.is_empty():
+        return Finding(Verdict.UNDECIDED, None, None, 0, "no trial is finished yet")
+    try:
+        finding = claim.test(frame)
+    except InputError as error:
+        finding = Finding(Verdict.UNDECIDED, None, None, 0, str(error))
+    missing, trials = reproduction.missing(claim.parts)
+    if not missing:
+        return finding
+    # What is there so far may be a biased selection: evidence, but no verdict.
+    note = f"{missing} of {trials} trials are missing"
+    note = f"{finding.note}; {note}" if finding.note else note
+    return Finding(Verdict.UNDECIDED, finding.effect, finding.interval, finding.n, note)

@@ -180,7 +180,7 @@ STUDY = Study(
         "paper": "the five init scales are standard deviations",
         "authors": "the five init scales are variances",
     },
-    settings=settings,
+    parts={"main": settings},
     figures=(
         Figure("fig1-left", "Stable rank over training, by init scale", over_training),
         Figure("fig1-right", "Stable rank in the last fifth of training", last_fifth),

@@ -1,0 +1,70 @@
+"""What a store holds of a study: its parts in one variant at one scale, and their records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from undertow.probe.records import COLUMNS
+from undertow.runs.store import Store, StoredStudy
+from undertow.studies import STUDIES, find
+from undertow.studies.study import Study
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["Reproduction", "reproductions"]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A study in a store, in one variant at one scale: what figures are drawn from and claims judged on."""
+
+    store: Store
+    study: Study
+    variant: str
+    scale: str
+    parts: tuple[StoredStudy, ...]
+
+    @property
+    def label(self) -> str:
+        """Its name on disk."""
+        return f"{self.study.name}.{self.variant}.{self.scale}"
+
+    def frame(self, parts: Sequence[str]) -> polars.DataFrame:
+        """The records of some of the parts; grid columns that none of them has are left out."""
+        import polars
+
+        chosen = self._records.filter(polars.col("part").is_in(list(parts)))
+        kept = [each.name for each in chosen if each.name in COLUMNS or each.null_count() < len(each)]
+        return chosen.select(kept)
+
+    def missing(self, parts: Sequence[str]) -> tuple[int, int]:
+        """How many trials of these parts are not finished, and how many there should be."""
+        trials = [trial for each in self.parts if each.config.part in parts for trial, _ in each.trials]
+        return sum(trial not in self.store for trial in trials), len(trials)
+
+    @cached_property
+    def _records(self) -> polars.DataFrame:
+        return self.store.frame(*self.parts)
+
+
+def reproductions(store: Store) -> list[Reproduction]:
+    """Every study that undertow knows in the store, its parts put together."""
+    found: dict[tuple[str, str, str], list[StoredStudy]] = {}
+    for stored in store.studies():
+        config = stored.config
+        if config.name in STUDIES:  # a study of one's own, from a file, brings no figures and no claims
+            found.setdefault((config.name, config.variant, config.scale), []).append(stored)
+    return [
+        Reproduction(store, find(name), variant, scale, _in_order(find(name), parts))
+        for (name, variant, scale), parts in found.items()
+    ]
+
+
+def _in_order(study: Study, parts: list[StoredStudy]) -> tuple[StoredStudy, ...]:
+    order = list(study.parts)
+    known = [each for each in parts if each.config.part in order]
+    return tuple(sorted(known, key=lambda each: order.index(each.config.part)))
