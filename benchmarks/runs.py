@@ -47,7 +47,7 @@ def bare(group: Group) -> None:
     data = build_data(first.data)
     networks = [build_network(trial, data) for trial in group.trials]
     trainer = Trainer(networks, data.x, data.y, [build_recipe(trial) for trial in group.trials])
-    measures, schedule = first.probe.build(), Schedule(first.probe.every)
+    measures, schedule = [each for each, _ in first.probe.build()], Schedule(first.probe.every)
     while True:
         for index in range(len(networks)):
             take(trainer.network(index), data.x, data.y, measures=measures, step=trainer.step)
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the epochs")
     quick = parser.parse_args().quick
     torch.set_num_threads(1)
-    study = STUDY.grid("laptop", "paper")
+    study = STUDY.grids("laptop", "paper")[0]
     if quick:
         study = variation(study, training={**study.training.model_dump(mode="json"), "epochs": 500})
     print(f"{len(study.points)} trials, {study.training.epochs} epochs; {os.cpu_count()} cores")

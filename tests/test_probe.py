@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -170,13 +170,90 @@ def test_mistakes_are_sentences() -> None:
         Probe(net, x, y, measures=[Loss()], every="epochs")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="1 or more"):
         Probe(net, x, y, measures=[Loss()], every=0)
+    with pytest.raises(InputError, match="'ends', 'end' or a number"):
+        Probe(net, x, y, measures=[(Loss(), 2.5)])  # type: ignore[list-item]
     with pytest.raises(InputError, match="loss needs labels"):
         Probe(net, x, measures=[Loss()])
     with pytest.raises(ConfigError, match="did you mean 'seam'"):
         measure("collaboration", seem="1")
 
 
-@pytest.mark.parametrize("every", ["epoch", "log", 1, 7])
+def test_a_measure_may_have_its_own_schedule() -> None:
+    net, x, y = make()
+    probe = Probe(
+        net,
+        x,
+        y,
+        measures=[Loss(), (Accuracy(), 4), (StableRank(), "end"), (Energy(), "ends")],
+        every="epoch",
+    )
+    for step in range(1, 10):
+        probe.step()
+        if step % 5 == 0:
+            probe.epoch_end()
+    probe.training_end()
+    probe.training_end()  # nothing is taken twice at one step
+    steps = {name: [] for name in ("loss", "accuracy", "stable-rank", "energy")}  # type: dict[str, list[int]]
+    for record in probe.records:
+        if record.key in ("", "mean", "0.weight"):
+            steps[record.measure].append(record.step)
+    assert steps == {
+        "loss": [0, 5, 9],
+        "accuracy": [0, 4, 8, 9],
+        "stable-rank": [9],
+        "energy": [0, 9],
+    }
+
+
+@dataclass(frozen=True)
+class Path:
+    """How far the network has gone, step by step: a measure with a memory."""
+
+    name: ClassVar[str] = "path"
+
+    def begin(self, start: nn.Module, x: Tensor, y: Tensor, *, learning_rate: float) -> PathTracker:
+        return PathTracker(start, x, y, learning_rate)
+
+
+class PathTracker:
+    def __init__(self, start: nn.Module, x: Tensor, y: Tensor, learning_rate: float) -> None:
+        self.rate, self.samples = learning_rate, len(x) + 0 * len(y)
+        self.last = nn.utils.parameters_to_vector(start.parameters()).detach().clone()
+        self.length = torch.zeros((), dtype=torch.float64)
+
+    def observe(self, net: nn.Module) -> None:
+        now = nn.utils.parameters_to_vector(net.parameters()).detach().clone()
+        self.length = self.length + (now - self.last).double().norm()
+        self.last = now
+
+    def read(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[tuple[str, float, float | None]]:  # noqa: ARG002
+        yield "length", self.length.item(), None
+        yield "time", self.rate * self.samples, None
+
+    def state(self) -> dict[str, Tensor]:
+        return {"last": self.last, "length": self.length}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.last, self.length = state["last"], state["length"]
+
+
+def test_a_measure_may_remember_the_training() -> None:
+    net = nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(net.weight)
+    x, y = torch.ones(3, 1), torch.ones(3)
+    probe = Probe(net, x, y, measures=[Path()], every=2, training=(x, y, 0.5))
+    for change in (1.0, -2.0, 0.5):
+        net.weight.data += change
+        probe.step()
+    probe.training_end()
+    found = [(r.step, r.value) for r in probe.records if r.key == "length"]
+    assert found == [(0, 0.0), (2, 3.0), (3, 3.5)]
+    assert {r.value for r in probe.records if r.key == "time"} == {1.5}
+    with pytest.raises(InputError, match=r"training=\(x, y, learning_rate\)"):
+        Probe(net, x, y, measures=[Path()])
+
+
+@pytest.mark.parametrize("every", ["epoch", "log", 1, 7, "ends", "end"])
 def test_schedules_agree_with_themselves(every: int | str) -> None:
     schedule = Schedule(every, steps_per_epoch=3)  # type: ignore[arg-type]
     steps = schedule.upto(5000)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import undertow as ut
+from undertow.jacobian.factor import Factor
 from undertow.jacobian.krylov import _Run
 from undertow.jacobian.layered import LayeredOperator
 from undertow.status import Status
@@ -26,7 +27,7 @@ def _spiked(size: int, seed: int) -> torch.Tensor:
 
 
 def test_the_basis_stays_orthonormal_long_after_convergence() -> None:
-    operator = LayeredOperator((_spiked(150, 0),), (None,), 1)
+    operator = LayeredOperator((Factor(_spiked(150, 0)),), (None,), (1,))
     start = torch.randn(1, 150, generator=torch.Generator().manual_seed(1))
     run = _Run(operator, start, None, 1e-12, 60, 1e-6, False)
     run.next_check = 60  # no stopping before

@@ -34,7 +34,7 @@ def test_authors_form_reproduces_what_their_code_returned(size: str, steps: int)
         exact = torch.from_numpy(stored[f"{size}/exact"])
     layers = layers_of(net)
     assert layers is not None
-    operator = LayeredOperator.at(layers, x)
+    operator = LayeredOperator.at([layers], x)
     found, _, _ = power_iteration(operator, start, form="authors", tolerance=1e-4, max_steps=steps)
     torch.testing.assert_close(found, expected, rtol=3e-7, atol=0)
     torch.testing.assert_close(ut.jacobian_norms(net, x).value, exact, rtol=1e-6, atol=0)

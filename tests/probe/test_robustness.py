@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary import Classifier, robust_accuracy
 from undertow.errors import ConfigError, InputError
 from undertow.losses import Loss
 from undertow.measures.energy import energy
@@ -131,3 +132,55 @@ def test_labels_are_needed() -> None:
         list(RiskBound()(network(outputs=2), points(classes=2)[0], None))
     with pytest.raises(ConfigError, match="smallest and the largest"):
         RobustAccuracy(box=(1.0, 0.0))
+
+
+def raw_images(n: int = 16) -> tuple[Tensor, Tensor, Tensor]:
+    raw = torch.rand(n, 6, generator=torch.Generator().manual_seed(5))
+    norms = raw.norm(dim=1)
+    return raw, norms, raw / norms[:, None]
+
+
+@pytest.mark.filterwarnings("ignore:the network seems to return probabilities")
+@pytest.mark.parametrize("hidden", [True, False])
+def test_unit_norm_inputs_are_attacked_as_the_raw_ones_they_were(hidden: bool) -> None:
+    """Against the closed form of a linear logit without offset, and against the plain attack on x ↦ net(x/‖x‖)."""
+    raw, norms, seen = raw_images()
+    net, y = network(outputs=1, hidden=hidden), torch.arange(16) % 2
+    kind = RobustAccuracy(eps=(0.05, 0.2), attack="apgd-ce+fab-t", normalise="unit-norm")
+    if not hidden:
+        assert isinstance(net[0], nn.Linear)
+        nn.init.zeros_(net[0].bias)
+    found = {key: value for key, value, _ in kind.about({"raw_norm": norms})(net, seen, y)}
+    for eps in (0.05, 0.2):
+        wrapped = Classifier(lambda v: net(v / v.norm(dim=1, keepdim=True)))
+        plain = robust_accuracy(wrapped, raw, y, eps=eps, attack=["apgd-ce", "fab-t"])
+        assert found[repr(eps)] == plain.value
+        if not hidden:
+            weight = next(net.parameters()).detach()[0]
+            margins = (raw @ weight) * (2 * y - 1) / weight.norm()
+            assert found[repr(eps)] == (margins > eps).double().mean().item()
+    boxed = RobustAccuracy(eps=(0.2,), attack="apgd-ce", normalise="unit-norm", box=(0.0, 1.0))
+    inside = next(iter(boxed.about({"raw_norm": norms})(net, seen, y)))[1]
+    assert inside >= found["0.2"]
+
+
+def test_raw_norms_are_needed_where_they_are_undone() -> None:
+    kind = RobustAccuracy(normalise="unit-norm")
+    with pytest.raises(InputError, match="do not know theirs"):
+        kind.about({})
+    with pytest.raises(InputError, match=r"RobustAccuracy\.about"):
+        list(kind(network(outputs=1), *points(classes=2)))
+    assert RobustAccuracy().about({}) == RobustAccuracy()
+    with pytest.raises(ConfigError, match="did you mean 'unit-norm'"):
+        measure("robust-accuracy", normalise="unitnorm")
+
+
+def test_networks_attacked_together_are_those_attacked_alone() -> None:
+    nets = [network(outputs=3), network(outputs=3)]
+    torch.manual_seed(9)
+    nn.init.normal_(nets[1][0].weight)  # type: ignore[arg-type]
+    x, y = points(classes=3)
+    kind = RobustAccuracy(eps=(0.1, 0.4), attack="apgd-ce")
+    together = kind.together(nets, x, y)
+    assert together == [list(kind(net, x, y)) for net in nets]
+    assert together[0] != together[1]

@@ -170,7 +170,7 @@ def _parts(classifier: Classifier, x: Tensor) -> list[Classifier]:
     """The classifier itself, or its members one by one where batching them would only cost padding."""
     if callable(classifier.net) or x.is_cuda or x.numel() < _SMALL:
         return [classifier]
-    options = {name: getattr(classifier, name) for name in ("mean", "std", "bounds", "readout")}
+    options = {name: getattr(classifier, name) for name in ("mean", "std", "bounds", "readout", "unit_norm")}
     return [Classifier(net, **options) for net in classifier.modules]
 
 

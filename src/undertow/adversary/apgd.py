@@ -42,13 +42,14 @@ class Found:
 
 
 def beaten(scores: Tensor, y: Tensor) -> Tensor:
-    """Whether the margin is negative beyond rounding.
+    """Whether the margin is negative beyond rounding, or all scores are exactly 0.
 
     The slack keeps an example adversarial when it is evaluated again in a batch of another size, where
-    matrix products round differently.
+    matrix products round differently. Where every ReLU is off nothing is rounded: a tie there is an error, and
+    has to be seen as one, for behind it lies a flat region in which gradients lead nowhere.
     """
     slack = 8 * torch.finfo(scores.dtype).eps * scores.abs().amax(-1)
-    return margins_of(scores, y) < -slack
+    return margins_of(scores, y) <= -slack
 
 
 def checkpoints(steps: int) -> set[int]:

@@ -54,14 +54,18 @@ class Classifier:
     """A network with its normalisation, its box of valid inputs and its read-out.
 
     ``net`` is a module, any function (B, …) → (B, k), a list of modules of one architecture, or, with
-    ``members=M``, a function (M, B, …) → (M, B, k). It is applied to (x − mean) / std, where ``mean`` and
-    ``std`` are numbers, one number per channel, or tensors that broadcast against one sample. ``bounds``
-    are the smallest and the largest valid raw input; None leaves inputs free. ``readout`` is "logit" (label 1
-    when the single output is positive), "classes", `Groups`, or "auto", which looks at the outputs.
+    ``members=M``, a function (M, B, …) → (M, B, k). It is applied to z = (x − mean) / std, where ``mean`` and
+    ``std`` are numbers, one number per channel, or tensors that broadcast against one sample; with
+    ``unit_norm`` to z/‖z‖₂, every sample by its own norm, as a network trained on such inputs expects.
+    ``bounds`` are the smallest and the largest valid raw input; None leaves inputs free. ``readout`` is
+    "logit" (label 1 when the single output is positive), "classes", `Groups`, or "auto", which looks at the
+    outputs.
 
     >>> net = Classifier(lambda x: x.sum(1, keepdim=True))
     >>> net.margins(torch.tensor([[1.0, 2.0]]), torch.tensor([0]))
     tensor([-3.])
+    >>> Classifier(net.net, unit_norm=True).margins(torch.tensor([[3.0, 4.0]]), torch.tensor([1]))
+    tensor([1.4000])
     """
 
     net: Net | Sequence[nn.Module]
@@ -70,6 +74,7 @@ class Classifier:
     bounds: tuple[float, float] | None = None
     readout: str | Groups = "auto"
     members: int | None = field(default=None, kw_only=True)
+    unit_norm: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if isinstance(self.readout, str) and self.readout not in _READOUTS:
@@ -135,7 +140,8 @@ class Classifier:
         trivial = bool((mean == 0).all()) and bool((std == 1).all())
 
         def outputs(batch: Tensor) -> Tensor:
-            return function(batch if trivial else (batch - mean) / std)
+            seen = batch if trivial else (batch - mean) / std
+            return function(_unit_norm(seen) if self.unit_norm else seen)
 
         with torch.no_grad():
             sample = outputs(x[:1].expand(members, *x[:1].shape))
@@ -199,6 +205,12 @@ def as_classifier(net: Classifier | Net | Sequence[nn.Module], **options: Any) -
     if given:
         raise InputError(f"{', '.join(given)}: set these on the Classifier itself, not in the call")
     return net
+
+
+def _unit_norm(batch: Tensor) -> Tensor:
+    """Every sample of (M, B, …) by its own norm; zero, which has no direction, stays zero."""
+    norm: Tensor = torch.linalg.vector_norm(batch.flatten(2), dim=2).clamp(min=torch.finfo(batch.dtype).tiny)
+    return batch / norm.reshape(*norm.shape, *(1,) * (batch.ndim - 2))
 
 
 def _one_member(net: Net) -> Net:

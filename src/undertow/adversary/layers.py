@@ -67,6 +67,9 @@ def stages_of(classifier: Classifier, net: nn.Module, x: Tensor) -> list[Stage] 
 
     Only exact types are recognised: a subclass may compute anything. Float64, because a certificate that
     rounding can falsify certifies nothing.
+
+    A classifier that divides each sample by its norm is such a chain only up to that positive factor, and
+    only where the chain is positively homogeneous: its decisions are then those of the chain without it.
     """
     modules = _unrolled(net)
     if modules is None:
@@ -99,7 +102,18 @@ def stages_of(classifier: Classifier, net: nn.Module, x: Tensor) -> list[Stage] 
     if readout is not None:
         matrix = readout.double()
         stages.append(Affine(lambda v: (v if v.ndim == 2 else v.unsqueeze(-1)) @ matrix.T, matrix))
-    return stages
+    return stages if not classifier.unit_norm or _without_offsets(stages, x) else None
+
+
+def _without_offsets(stages: list[Stage], x: Tensor) -> bool:
+    """Whether no affine stage adds anything: with kinks at zero, f(c·x) = c·f(x) for every c > 0."""
+    value = torch.zeros_like(x[:1], dtype=torch.float64)
+    with torch.no_grad():
+        for stage in stages:
+            value = stage.apply(value) if isinstance(stage, Affine) else stage(value)
+            if bool((value != 0).any()):
+                return False
+    return True
 
 
 def _unrolled(net: nn.Module) -> list[nn.Module] | None:

@@ -18,7 +18,7 @@ from undertow.data.cifar import parse_batch
 from undertow.data.dataset import Dataset
 from undertow.data.idx import parse_idx
 from undertow.data.local import search_folders
-from undertow.data.normalisation import normalised
+from undertow.data.normalisation import normalised, norms_of
 from undertow.data.sources import obtain
 from undertow.data.splits import stratified_split
 from undertow.data.tables import read_table
@@ -55,7 +55,8 @@ def load(
 
     Tables take ``label``, the column of classes, and ``features``, names or patterns of columns. The file's
     row numbers are in ``details["row"]``, further numeric columns in ``details``. ``normalise`` is one of
-    "unit-norm", "centred", "mnist", "standardised" (fitted on the whole training split).
+    "unit-norm" (the norms that were divided by are in ``details["raw_norm"]``), "centred", "mnist",
+    "standardised" (fitted on the whole training split).
 
     >>> digits = load("digits", split="test")
     >>> tuple(digits.x.shape), digits.classes, digits.bounds
@@ -87,17 +88,19 @@ def load(
         fitted_on = (samples if split == "train" else read("train")).inputs()
     samples = samples.take(slice(limit))
     bounds = None if samples.scale is None else (0.0, 1.0)
-    x, bounds = normalised(samples.inputs(), bounds, normalise, fitted_on=fitted_on)
+    raw = samples.inputs()
+    x, bounds = normalised(raw, bounds, normalise, fitted_on=fitted_on)
+    details = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in samples.details.items()}
+    if normalise == "unit-norm":
+        details["raw_norm"] = norms_of(raw)  # what it takes to go back to the raw inputs
     return Dataset.of(
         x.flatten(1) if flatten else x,
         torch.from_numpy(samples.y.astype(np.int64)),
         name=Path(name).stem if entry is None else entry.name,
         classes=samples.classes,
         bounds=bounds,
-        details={
-            key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in samples.details.items()
-        },
-        aligned=samples.details,
+        details=details,
+        aligned=details,
     )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from undertow.data.dataset import Dataset
 from undertow.errors import InputError, nearest
 
-__all__ = ["NORMALISATIONS", "affine", "normalise", "normalised", "standardise", "unit_norm"]
+__all__ = ["NORMALISATIONS", "affine", "normalise", "normalised", "norms_of", "standardise", "unit_norm"]
 
 Bounds = tuple[float, float] | None
 
@@ -60,25 +60,34 @@ def affine(x: Tensor, bounds: Bounds, *, shift: float, scale: float) -> tuple[Te
 def unit_norm(x: Tensor, bounds: Bounds = None) -> tuple[Tensor, Bounds]:
     """x/‖x‖₂ for every sample. Every sample is scaled differently, so no common range remains.
 
-    The squares are added in float64 from first to last: the same bits on every machine, which a sum of
-    unspecified order is not.
-
     >>> unit_norm(torch.tensor([[3.0, 4.0]]))[0]
     tensor([[0.6000, 0.8000]])
     """
     del bounds
+    norms = norms_of(x)
+    if bool((norms == 0).any()):
+        first = int(torch.nonzero(norms == 0)[0])
+        raise InputError(
+            f"Sample {first} is zero everywhere and has no direction; remove it before 'unit-norm'."
+        )
+    return x / norms.view((-1,) + (1,) * (x.ndim - 1)), None
+
+
+def norms_of(x: Tensor) -> Tensor:
+    """‖x_i‖₂ of every sample.
+
+    The squares are added in float64 from first to last: the same bits on every machine, which a sum of
+    unspecified order is not.
+
+    >>> norms_of(torch.tensor([[3.0, 4.0]]))
+    tensor([5.])
+    """
     rows = x.detach().cpu().flatten(1).numpy()
     norms = np.empty(len(rows))
     for start in range(0, len(rows), 1024):  # the running sums of all rows at once would not fit in memory
         squares = np.square(rows[start : start + 1024], dtype=np.float64)
         norms[start : start + 1024] = np.sqrt(np.cumsum(squares, axis=1)[:, -1])
-    if (norms == 0).any():
-        first = int(np.flatnonzero(norms == 0)[0])
-        raise InputError(
-            f"Sample {first} is zero everywhere and has no direction; remove it before 'unit-norm'."
-        )
-    shape = (-1,) + (1,) * (x.ndim - 1)
-    return x / torch.from_numpy(norms.astype(np.float32)).to(x).view(shape), None
+    return torch.from_numpy(norms.astype(np.float32)).to(x)
 
 
 def standardise(x: Tensor, bounds: Bounds = None, *, fitted_on: Tensor) -> tuple[Tensor, Bounds]:

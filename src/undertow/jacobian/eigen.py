@@ -7,6 +7,9 @@ from torch import Tensor
 
 __all__ = ["by_squaring", "largest_eigenvalue"]
 
+_LARGEST_BATCH = 1 << 15
+"""Matrices in one call of the GPU's eigensolver, which fails from 65,536 on."""
+
 
 def largest_eigenvalue(gram: Tensor, *, keep_vectors: bool = False) -> tuple[Tensor, Tensor | None]:
     """Largest eigenvalues (N,) of positive semi-definite matrices (N, k, k) in float64, and eigenvectors (N, k).
@@ -19,10 +22,16 @@ def largest_eigenvalue(gram: Tensor, *, keep_vectors: bool = False) -> tuple[Ten
         return gram[:, 0, 0], torch.ones_like(gram[:, 0])
     if gram.device.type == "cuda" and size > 32:
         return by_squaring(gram)  # the GPU's eigensolver takes larger matrices one at a time
+    if gram.device.type == "cuda" and len(gram) > _LARGEST_BATCH:
+        pieces = [
+            largest_eigenvalue(each, keep_vectors=keep_vectors) for each in torch.split(gram, _LARGEST_BATCH)
+        ]
+        vectors = [vector for _, vector in pieces if vector is not None]
+        return torch.cat([value for value, _ in pieces]), torch.cat(vectors) if keep_vectors else None
     try:
         if keep_vectors:
-            values, vectors = torch.linalg.eigh(gram)
-            return values[:, -1], vectors[:, :, -1]
+            values, basis = torch.linalg.eigh(gram)
+            return values[:, -1], basis[:, :, -1]
         return torch.linalg.eigvalsh(gram)[:, -1], None
     except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # happens on many repeated eigenvalues
         return by_squaring(gram)

@@ -45,7 +45,7 @@ def golub_kahan(
 ) -> Krylov:
     """Largest singular values from ``start``, (N, small side), each sample until its own bound is met.
 
-    Golub–Kahan–Lanczos in its one-sided form: Lanczos on JᵀJ, or on JJᵀ where the output is the smaller side.
+    Golub–Kahan–Lanczos in its one-sided form: Lanczos on JᵀJ, or on JJᵀ where the output is no larger.
     The long side is never stored, normalised or orthogonalised, which for the largest singular value costs
     no accuracy and saves most of the memory traffic. The basis on the small side is reorthogonalised in full.
     Where the Krylov space closes to rounding, it goes on in a direction that rounding chose: a random start may
@@ -53,7 +53,8 @@ def golub_kahan(
 
     A sample has converged when its residual ‖Jᵀu − σv‖ is within rtol·σ, and so is the upper bound that fails
     with probability at most ``risk`` (see :mod:`undertow.jacobian.tridiagonal`). From a ``warm`` start the
-    residual is the error, and the bound need only hold with even odds at twice the tolerance.
+    bound need only hold with even odds at twice the tolerance to stop; the upper bound that is returned fails with
+    probability at most ``risk`` here too, and is the wider for it.
     """
     run = _Run(operator, start, warm, rtol, max_steps, risk, keep_vectors)
     while run.advance():
@@ -75,12 +76,14 @@ class _Run:
         count, self.dimension = start.shape
         self.rtol = rtol
         self.operator = operator
-        self.adjoint = operator.out_size < operator.in_size
+        self.adjoint = operator.out_size <= operator.in_size
         self.max_steps = min(max_steps, self.dimension)
         self.warm = warm is not None
-        self.risk = _WARM_RISK if self.warm else risk
+        self.risk = risk
+        self.stop_risk = _WARM_RISK if self.warm else risk
         share = _WARM_NOISE if self.warm else 1.0
-        self.log_target = -math.log(share * tridiagonal.miss_threshold(self.dimension, self.risk))
+        self.log_target = -math.log(share * tridiagonal.miss_threshold(self.dimension, self.stop_risk))
+        self.log_promise = -math.log(share * tridiagonal.miss_threshold(self.dimension, risk))
         # Below this fraction of the largest coefficient a new direction is mostly rounding.
         self.closing = 4 * torch.finfo(start.dtype).eps * math.sqrt(self.dimension)
         self.unit_roundoff = torch.finfo(start.dtype).eps
@@ -105,6 +108,8 @@ class _Run:
 
     def _gram(self, vector: Tensor) -> Tensor:
         """JᵀJ v, or JJᵀ v, in units that keep squares within float32's range."""
+        if self.step > 0 and self.unit is None:
+            return self.operator.normal(vector)
         image = self.operator.vjp(vector) if self.adjoint else self.operator.jvp(vector)
         if self.step == 0:
             self._rescale_if_extreme(image)
@@ -181,7 +186,7 @@ class _Run:
     def _check(self, last: bool) -> None:
         """What is known by now of every active sample; those whose bound is met leave."""
         off = self.off[:, : self.step]
-        matrix = tridiagonal.lanczos_matrix(self.diagonal[:, : self.step], off)
+        matrix = tridiagonal.LanczosMatrix(self.diagonal[:, : self.step], off)
         ritz = matrix.ritz(rtol=self.rtol)
         reach = self.rtol * (_WARM_SLACK if self.warm else 1.0)
         log_p = matrix.log_polynomial(ritz * (1 + reach) ** 2)
@@ -209,16 +214,14 @@ class _Run:
         """Look at the residuals of the candidates, write down those that leave, and say which have converged."""
         matrix, ritz, closed = matrix.take(candidates), ritz[candidates], closed[candidates]
         off = self.off[candidates, : self.step]
-        vector = matrix.vector(ritz)
+        vector = matrix.vector()
         value = ritz.clamp_min(0).sqrt()
         residual = self._residual(self.diagonal[candidates, : self.step], off, ritz, vector) * _inverse(value)
         good = bounded[candidates] & (residual <= self.rtol * value)
-        upper = value + residual
-        if not self.warm:
-            begin, iterations = ((1 + self.rtol) ** 2, 12 if last else 2)
-            bound = matrix.upper_bound(ritz, self.log_target, begin=begin, iterations=iterations)
-            upper = torch.where(closed, value, torch.maximum(upper, bound.sqrt()))
-        log_miss = math.log(self.risk) + self.log_target - matrix.log_polynomial(upper.square())
+        begin, iterations = (2.0, 12) if self.warm else ((1 + self.rtol) ** 2, 12 if last else 2)
+        bound = matrix.upper_bound(ritz, self.log_promise, begin=begin, iterations=iterations)
+        upper = torch.where(closed, value, torch.maximum(value + residual, bound.sqrt()))
+        log_miss = math.log(self.risk) + self.log_promise - matrix.log_polynomial(upper.square())
         unit = torch.ones_like(value) if self.unit is None else self.unit[candidates, 0].double()
 
         leaving = (good | last).nonzero()[:, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -75,42 +76,47 @@ class LayeredOperator:
     """Products with J(x_i) = D_L W_L ⋯ D_1 W_1 by masked matrix products; no autograd.
 
     ``slopes[l]`` holds the activation's derivatives at layer l, (N, width), or None where there is no
-    activation. With no activation at all, every sample has the same Jacobian.
+    activation; as booleans for ReLU on a GPU. With no activation at all, every sample has the same Jacobian.
+
+    The samples may belong to several networks of one shape: ``counts[m]`` of them, network by network, to the m-th,
+    and every factor then holds one matrix for each.
     """
 
     def __init__(
-        self,
-        weights: tuple[Tensor, ...],
-        slopes: tuple[Tensor | None, ...],
-        batch: int,
-        factors: tuple[Factor, ...] | None = None,
+        self, factors: tuple[Factor, ...], slopes: tuple[Tensor | None, ...], counts: tuple[int, ...]
     ) -> None:
-        self.weights = weights
-        self.factors = tuple(Factor(weight) for weight in weights) if factors is None else factors
+        self.factors = factors
         self.slopes = slopes
-        self.batch = batch
-        self.in_size = weights[0].shape[1]
-        self.out_size = weights[-1].shape[0]
-        self.dtype = weights[0].dtype
-        self.device = weights[0].device
+        self.counts = counts
+        self.batch = sum(counts)
+        self.widths = (factors[0].weight.shape[2], *(factor.weight.shape[1] for factor in factors))
+        self.in_size, self.out_size = self.widths[0], self.widths[-1]
+        self.dtype = factors[0].weight.dtype
+        self.device = factors[0].weight.device
         self.constant = all(slope is None for slope in slopes)
 
     @classmethod
-    def at(cls, layers: Layers, x: Tensor) -> LayeredOperator:
+    def at(cls, networks: Sequence[Layers], x: Tensor) -> LayeredOperator:
+        """The operator of several networks of one shape, or of one, at samples (N, …) that they share."""
         value = x.detach().flatten(1) if x.dim() > 2 else x.detach()
+        factors: list[Factor] = []
         slopes: list[Tensor | None] = []
-        for linear, activation in zip(layers.linears, layers.activations, strict=True):
-            with torch.no_grad():
-                value = nn.functional.linear(value, linear.weight, linear.bias)
-            slope = None
-            if activation is not None:
-                value, slope = _value_and_slope(activation, value)
-            slopes.append(slope)
-        return cls(tuple(linear.weight.detach() for linear in layers.linears), tuple(slopes), x.shape[0])
+        kinks = [depth for depth, activation in enumerate(networks[0].activations) if activation is not None]
+        with torch.no_grad():
+            for depth in range(len(networks[0].linears)):
+                linears = [each.linears[depth] for each in networks]
+                factors.append(Factor(_stacked([linear.weight for linear in linears])))
+                if kinks and depth <= kinks[-1]:  # beyond the last activation no value matters
+                    value = _affine(value, factors[-1].weight, [linear.bias for linear in linears])
+                slope = None
+                if depth in kinks:
+                    value, slope = _value_and_slope([each.activations[depth] for each in networks], value)
+                slopes.append(None if slope is None else slope.flatten(0, 1))
+        return cls(tuple(factors), tuple(slopes), (len(x),) * len(networks))
 
     def jvp(self, tangent: Tensor) -> Tensor:
         for factor, slope in zip(self.factors, self.slopes, strict=True):
-            tangent = factor.times(tangent)
+            tangent = factor.times(tangent, self.counts)
             if slope is not None:
                 tangent = tangent.mul_(slope)
         return tangent
@@ -119,40 +125,85 @@ class LayeredOperator:
         for factor, slope in zip(reversed(self.factors), reversed(self.slopes), strict=True):
             if slope is not None:
                 cotangent = cotangent * slope
-            cotangent = factor.back(cotangent)
+            cotangent = factor.back(cotangent, self.counts)
         return cotangent
+
+    def normal(self, vector: Tensor) -> Tensor:
+        last = self.slopes[-1]
+        if self._through_kernel:
+            assert last is not None
+            return self.factors[0].kernel.times(vector * last, self.counts).mul_(last)
+        if self.out_size <= self.in_size:
+            return self.jvp(self.vjp(vector))
+        image = self.jvp(vector)
+        if (
+            last is not None and last.dtype != torch.bool
+        ):  # a mask has been applied already, and twice is once
+            image = image.mul_(last)
+        image = self.factors[-1].back(image, self.counts)
+        below = zip(reversed(self.factors[:-1]), reversed(self.slopes[:-1]), strict=True)
+        for factor, slope in below:
+            image = factor.back(image if slope is None else image.mul_(slope), self.counts)
+        return image
+
+    @property
+    def _through_kernel(self) -> bool:
+        """Whether JJᵀ = D W Wᵀ D, and no larger than JᵀJ: then W Wᵀ serves all samples."""
+        return len(self.factors) == 1 and self.slopes[0] is not None and self.out_size <= self.in_size
 
     def take(self, index: Tensor) -> LayeredOperator:
         slopes = tuple(None if slope is None else slope[index] for slope in self.slopes)
-        return LayeredOperator(self.weights, slopes, len(index), self.factors)
+        counts: tuple[int, ...] = (len(index),)
+        if len(self.counts) > 1:
+            ends = torch.tensor(self.counts, device=index.device).cumsum(0)
+            member = torch.bucketize(index, ends, right=True)
+            counts = tuple(torch.bincount(member, minlength=len(self.counts)).tolist())
+        return LayeredOperator(self.factors, slopes, counts)
 
     def rows(self) -> Tensor:
-        product = self.weights[-1].expand(self.batch, -1, -1)
+        product = self._own(self.factors[-1].weight)
         if self.slopes[-1] is not None:
             product = product * self.slopes[-1][:, :, None]
-        for weight, slope in zip(reversed(self.weights[:-1]), reversed(self.slopes[:-1]), strict=True):
+        for factor, slope in zip(reversed(self.factors[:-1]), reversed(self.slopes[:-1]), strict=True):
             if slope is not None:
                 product = product * slope[:, None, :]
-            product = product @ weight
+            product = self._back(factor, product)
         return product
 
     def columns(self) -> Tensor:
-        product = self.weights[0].T.expand(self.batch, -1, -1)
-        for weight, slope in zip((*self.weights[1:], None), self.slopes, strict=True):
+        product = self._own(self.factors[0].weight.mT)
+        for factor, slope in zip((*self.factors[1:], None), self.slopes, strict=True):
             if slope is not None:
                 product = product * slope[:, None, :]
-            if weight is not None:
-                product = product @ weight.T
+            if factor is not None:
+                product = self._times(factor, product)
         return product
 
     def gram(self) -> tuple[Tensor, Tensor]:
-        if len(self.weights) == 1 and self.slopes[0] is not None and self.out_size <= self.in_size:
-            # D W Wᵀ D: one product W Wᵀ serves all samples.
-            scale = self.weights[0].abs().max().clamp_min(torch.finfo(self.dtype).tiny)
-            shared = (self.weights[0] / scale) @ (self.weights[0] / scale).T
-            slope = self.slopes[0]
-            return slope[:, :, None] * shared * slope[:, None, :], scale.expand(self.batch)
+        if self._through_kernel:
+            weight, slope = self.factors[0].weight, self.slopes[0]
+            assert slope is not None
+            scale = weight.abs().amax((1, 2)).clamp_min(torch.finfo(self.dtype).tiny)
+            shared = weight / scale[:, None, None]
+            gram = self._own(shared @ shared.mT)
+            return slope[:, :, None] * gram * slope[:, None, :], self._own(scale)
         return scaled_gram(self.rows() if self.out_size <= self.in_size else self.columns())
+
+    def _own(self, per_network: Tensor) -> Tensor:
+        """Every sample's own of what each network has, (M, …) to (N, …)."""
+        if len(self.counts) == 1:
+            return per_network.expand(self.batch, *per_network.shape[1:])
+        counts = torch.tensor(self.counts, device=per_network.device)
+        return per_network.repeat_interleave(counts, dim=0, output_size=self.batch)
+
+    def _times(self, factor: Factor, several: Tensor) -> Tensor:
+        """``factor.times`` on several vectors of each sample, (N, k, ·)."""
+        found = factor.times(several.flatten(0, 1), tuple(count * several.shape[1] for count in self.counts))
+        return found.view(*several.shape[:2], -1)
+
+    def _back(self, factor: Factor, several: Tensor) -> Tensor:
+        found = factor.back(several.flatten(0, 1), tuple(count * several.shape[1] for count in self.counts))
+        return found.view(*several.shape[:2], -1)
 
 
 def scaled_gram(dense: Tensor) -> tuple[Tensor, Tensor]:
@@ -165,10 +216,32 @@ def scaled_gram(dense: Tensor) -> tuple[Tensor, Tensor]:
     return dense @ dense.mT, scale
 
 
-def _value_and_slope(activation: nn.Module, value: Tensor) -> tuple[Tensor, Tensor]:
+def _stacked(weights: Sequence[Tensor]) -> Tensor:
+    """(M, …); one network's stays where it is."""
+    return weights[0].detach()[None] if len(weights) == 1 else torch.stack([w.detach() for w in weights])
+
+
+def _affine(value: Tensor, weight: Tensor, biases: Sequence[Tensor | None]) -> Tensor:
+    """W_m h + b_m of samples (N, in) that the networks share, or of each network's, (M, N, in): (M, N, out)."""
+    if len(weight) == 1:
+        return nn.functional.linear(value.reshape(-1, value.shape[-1]), weight[0], biases[0])[None]
+    found = value @ weight.mT
+    given = [bias for bias in biases if bias is not None]
+    return found if not given else found.add_(_stacked(given)[:, None, :])
+
+
+def _value_and_slope(activations: Sequence[nn.Module | None], value: Tensor) -> tuple[Tensor, Tensor]:
+    """σ(z) and σ'(z) of the networks' values (M, N, width); an activation may have parameters of its own."""
+    if type(activations[0]) is nn.ReLU and value.device.type == "cuda":
+        return value.relu(), value > 0
     # PyTorch's own derivative at a kink (zero for ReLU at 0), so that both operators agree there.
     leaf = value.detach().requires_grad_()
     with torch.enable_grad():
-        output = activation(leaf.clone())
+        outputs = [
+            activation(own.clone())
+            for activation, own in zip(activations, leaf, strict=True)
+            if activation is not None
+        ]
+        output = outputs[0][None] if len(outputs) == 1 else torch.stack(outputs)
         (slope,) = torch.autograd.grad(output.sum(), leaf)
     return output.detach(), slope

@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 def default_budget(device: torch.device) -> int:
-    """A quarter of the memory that is free on ``device``, in bytes."""
+    """Half of the memory that is free on a GPU, a quarter of the computer's, in bytes."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return (free + cached) // 4
+        return (free + cached) // 2
     try:
         with open("/proc/meminfo") as lines:
             available = next(line for line in lines if line.startswith("MemAvailable"))

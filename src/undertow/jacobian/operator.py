@@ -36,6 +36,10 @@ class JacobianOperator(Protocol):
 
     def vjp(self, cotangent: Tensor) -> Tensor: ...
 
+    def normal(self, vector: Tensor) -> Tensor:
+        """JᵀJ v, or JJᵀ v where the output is no larger than the input: (N, smaller side) to itself."""
+        ...
+
     def take(self, index: Tensor) -> JacobianOperator:
         """The operator of some of the samples only."""
         ...
@@ -143,6 +147,11 @@ class AutogradOperator:
             return torch.zeros(self.batch, self.out_size, dtype=self.dtype, device=self.device)
         return image.reshape(self.batch, -1)
 
+    def normal(self, vector: Tensor) -> Tensor:
+        if self.out_size <= self.in_size:
+            return self.jvp(self.vjp(vector))
+        return self.vjp(self.jvp(vector))
+
     def take(self, index: Tensor) -> AutogradOperator:
         return AutogradOperator(self._f, self._x[index])
 
@@ -180,7 +189,7 @@ def build_operator(f: Network, x: Tensor) -> JacobianOperator:
     """The cheapest operator for a network that has been checked already."""
     layers = layers_of(f)
     if layers is not None and (layers.flattens or x.dim() == 2):
-        return LayeredOperator.at(layers, x)
+        return LayeredOperator.at([layers], x)
     return AutogradOperator(f, x)
 
 

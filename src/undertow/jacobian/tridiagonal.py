@@ -12,9 +12,14 @@ the top direction. For a start drawn uniformly from the sphere in n dimensions t
 most δ·√(2n/π). This is the bound of Van Dorsselaer, Hochstenbach & Van der Vorst (2000), which sharpens
 the random-start estimates of Kuczyński & Woźniakowski (1992) by using the spectrum actually seen.
 
-On the CPU everything is computed from the pivots q_j of λI − T = LDLᵀ and their derivatives in λ: k small vector
-operations a pass. A GPU would spend its time launching those, so there T is a dense batch (N, k, k), for which matrix
-products and a Cholesky factorisation do the same.
+Everything follows from two recurrences over k for the pivots of λI − T, from the top, q_j = λ − a_j − b²_{j−1}/q_{j−1},
+and from the bottom, r_j = λ − a_j − b²_j/r_{j+1}; each step of either is one operation on all samples.
+
+- All q_j > 0 exactly when λ > θ. Many points are tried at once: every pass narrows θ's bracket by as many.
+- log p_k(λ) = Σ log q_j − Σ log b_j.
+- γ_j = q_j + r_j − (λ − a_j) is the reciprocal of the j-th diagonal entry of (λI − T)⁻¹. So Σ 1/γ_j is log p_k's slope,
+  and from the smallest γ_j the eigenvector unrolls both ways with ratios b/q and b/r, all of them positive: the twisted
+  factorisation of Dhillon & Parlett (2004), stable because it starts where the vector is large.
 """
 
 from __future__ import annotations
@@ -24,18 +29,11 @@ import math
 import torch
 from torch import Tensor
 
-from undertow.jacobian.eigen import by_squaring
-
-__all__ = [
-    "DenseLanczosMatrix",
-    "LanczosMatrix",
-    "PivotLanczosMatrix",
-    "a_priori_steps",
-    "lanczos_matrix",
-    "miss_threshold",
-]
+__all__ = ["LanczosMatrix", "a_priori_steps", "miss_threshold"]
 
 _TINY = 1e-300
+_POINTS = 8  # tried at once for each sample
+_LAUNCH = 2**19  # numbers that a GPU works on in the time that it takes to begin
 
 
 def miss_threshold(dimension: int, risk: float) -> float:
@@ -61,47 +59,52 @@ def a_priori_steps(dimension: int, rtol: float, risk: float) -> int:
     return min(dimension, math.ceil(steps))
 
 
-def lanczos_matrix(diagonal: Tensor, off: Tensor) -> LanczosMatrix:
-    """The matrices T_k of a batch, in the form that suits where the batch lives."""
-    return (
-        DenseLanczosMatrix(diagonal, off)
-        if diagonal.device.type == "cuda"
-        else PivotLanczosMatrix(diagonal, off)
-    )
-
-
 class LanczosMatrix:
     """A batch of T_k with diagonal (N, k) and off-diagonal (N, k), whose last column is the length b_k beyond T_k.
 
     A zero in the off-diagonal means that the Krylov space has closed there; what follows in that row is padding.
     """
 
-    _scale: Tensor
+    def __init__(self, diagonal: Tensor, off: Tensor) -> None:
+        # Columns first: the recurrences below walk over k.
+        self._scale = (diagonal + off).amax(1).clamp_min(_TINY)
+        self._diagonal = (diagonal / self._scale[:, None]).T.contiguous()
+        self._off = (off / self._scale[:, None]).T.contiguous()
+        self._off_squared = self._off.square()
+        self._vector: Tensor | None = None
 
     def ritz(self, *, rtol: float = 1e-12) -> Tensor:
-        """The largest eigenvalue θ, (N,), to well within ``rtol``, and never more than it but for rounding."""
-        raise NotImplementedError
+        """The largest eigenvalue θ, (N,), to well within ``rtol``: a Rayleigh quotient, so never more than it.
 
-    def vector(self, ritz: Tensor) -> Tensor:
-        """Unit eigenvectors of T_k for θ, (N, k)."""
-        raise NotImplementedError
-
-    def take(self, samples: Tensor) -> LanczosMatrix:
-        """The matrices of some of the samples, by a mask or an index."""
-        raise NotImplementedError
-
-    def _log_and_slope(self, point: Tensor) -> tuple[Tensor, Tensor]:
-        """log p_k and its derivative at a point in units of the scale; −∞ at or below the largest Ritz value."""
-        raise NotImplementedError
-
-    def _log(self, point: Tensor) -> Tensor:
-        """The first of the two alone, where that is cheaper."""
-        return self._log_and_slope(point)[0]
+        >>> a, b = torch.tensor([[2.0, 2.0]], dtype=torch.float64), torch.tensor([[1.0, 0.5]], dtype=torch.float64)
+        >>> round(LanczosMatrix(a, b).ritz().item(), 9)
+        3.0
+        """
+        inner = self._off[:-1]
+        disks = self._diagonal.clone()
+        disks[1:] += inner
+        disks[:-1] += inner
+        low = self._diagonal.amax(0)
+        high = disks.amax(0) * (1 + 1e-14) + 1e-14
+        # The quotient's error is the square of the vector's, so the bracket need not be as narrow as it will be exact.
+        points = _POINTS if low.device.type == "cpu" else min(max(_LAUNCH // len(low), _POINTS), 4 * _POINTS)
+        passes = math.ceil(math.log(1e3 / max(rtol, 1e-12)) / math.log(points + 1))
+        fractions = torch.linspace(0, 1, points + 2, dtype=low.dtype, device=low.device)
+        for _ in range(passes):
+            ends = torch.lerp(low[:, None], high[:, None], fractions)
+            beyond = self._least_pivot(ends[:, 1:-1]) > 0
+            first = (~beyond).sum(1, keepdim=True)  # how many of the inner points are not beyond θ
+            low, high = ends.gather(1, first)[:, 0], ends.gather(1, first + 1)[:, 0]
+        vector = self._vector = self._twisted(high)
+        image = self._diagonal.T * vector
+        image[:, 1:] += inner.T * vector[:, :-1]
+        image[:, :-1] += inner.T * vector[:, 1:]
+        return (image * vector).sum(1) * self._scale
 
     def log_polynomial(self, point: Tensor) -> Tensor:
         """log p_k at one point per sample, (N,); −∞ where it is not beyond the largest Ritz value.
 
-        >>> matrix = PivotLanczosMatrix(torch.zeros(1, 1).double(), torch.full((1, 1), 2.0).double())
+        >>> matrix = LanczosMatrix(torch.zeros(1, 1).double(), torch.full((1, 1), 2.0).double())
         >>> matrix.log_polynomial(torch.tensor([2.0]).double()).item()  # p_1(λ) = λ / b_1
         0.0
         """
@@ -135,167 +138,71 @@ class LanczosMatrix:
             s = torch.where(short, s + 2.0, s)
         return torch.where(short, math.inf, (root + s.exp()) * self._scale)
 
-
-class PivotLanczosMatrix(LanczosMatrix):
-    """By the pivots of λI − T, one vector over the samples at a time."""
-
-    def __init__(self, diagonal: Tensor, off: Tensor) -> None:
-        # Columns first: the recurrences below walk over k with vectors of length N.
-        self._scale = (diagonal + off).amax(1).clamp_min(_TINY)
-        self._diagonal = (diagonal / self._scale[:, None]).T.contiguous()
-        self._off = (off / self._scale[:, None]).T.contiguous()
-        self._off_squared = self._off.square()
-
-    def ritz(self, *, rtol: float = 1e-12) -> Tensor:
-        """By Laguerre's iteration from above, which is monotone for real roots.
-
-        >>> a, b = torch.tensor([[2.0, 2.0]], dtype=torch.float64), torch.tensor([[1.0, 0.5]], dtype=torch.float64)
-        >>> round(PivotLanczosMatrix(a, b).ritz().item(), 9)
-        3.0
-        """
-        inner = self._off.clone()
-        inner[-1] = 0
-        disks = self._diagonal + inner
-        disks[1:] += inner[:-1]
-        point = disks.amax(0) * (1 + 1e-14) + 1e-14
-        running = torch.ones_like(point, dtype=torch.bool)
-        for _ in range(60):
-            first, second, smallest = self._derivatives(point)
-            degree = float(len(self._diagonal))
-            root = ((degree - 1) * (degree * second - first * first)).clamp_min(0).sqrt()
-            # A hair short of the full step, so that rounding does not carry it past the root.
-            step = (1 - 1e-10) * degree / (first + root)
-            running &= (smallest > 0) & torch.isfinite(step)
-            point = torch.where(running, point - step, point)
-            running &= (
-                step > min(rtol, 1e-9) * point.abs()
-            )  # the last steps cost little: convergence is cubic
-            if not bool(running.any()):
-                break
-        return point * self._scale
-
-    def _derivatives(self, point: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """p'/p and (p'/p)² − p''/p of p = det(λI − T) at a point, and the smallest pivot there."""
-        pivot = point - self._diagonal[0]
-        slope, bend = torch.ones_like(point), torch.zeros_like(point)
-        smallest, first = pivot.clone(), slope / pivot
-        second = first.square()
+    def _least_pivot(self, points: Tensor) -> Tensor:
+        """The smallest pivot at points (N, S): positive where the point is beyond θ."""
+        pivot = points - self._diagonal[0, :, None]
+        least = pivot.clone()
         for diagonal, off_squared in zip(self._diagonal[1:], self._off_squared[:-1], strict=True):
-            ratio = off_squared / pivot
-            relative = slope / pivot
-            bend = ratio * (bend / pivot - 2 * relative.square())
-            slope = 1 + ratio * relative
-            pivot = point - diagonal - ratio
-            torch.minimum(smallest, pivot, out=smallest)
-            relative = slope / pivot
-            first += relative
-            second += relative.square() - bend / pivot
-        return first, second, smallest
+            pivot = torch.addcdiv(points - diagonal[:, None], off_squared[:, None], pivot, value=-1)
+            torch.minimum(least, pivot, out=least)
+        return least
 
-    def _log_and_slope(self, point: Tensor) -> tuple[Tensor, Tensor]:
-        pivot, slope = point - self._diagonal[0], torch.ones_like(point)
-        smallest = pivot.clone()
-        product, logs, derivative = torch.ones_like(point), torch.zeros_like(point), torch.zeros_like(point)
-        for j in range(len(self._diagonal)):
-            if j > 0:
-                ratio = self._off_squared[j - 1] / pivot
-                slope = 1 + ratio * slope / pivot
-                pivot = point - self._diagonal[j] - ratio
-                torch.minimum(smallest, pivot, out=smallest)
-            pivot = pivot.clamp_min(1e-30)
-            derivative += slope / pivot
-            product *= pivot / self._off[j].clamp_min(1e-30)
-            if j % 4 == 3:  # a logarithm costs as much as ten products, and four factors cannot overflow
-                logs += product.log()
-                product = torch.ones_like(point)
-        logs += product.log()
-        return torch.where(smallest > 0, logs, -math.inf), derivative
+    def _from_the_top(self, point: Tensor) -> Tensor:
+        """q_j at one point per sample, (k, N)."""
+        pivots = point - self._diagonal
+        for j in range(1, len(pivots)):
+            pivots[j].addcdiv_(self._off_squared[j - 1], pivots[j - 1], value=-1)
+        return pivots
 
-    def take(self, samples: Tensor) -> PivotLanczosMatrix:
-        part = object.__new__(PivotLanczosMatrix)
-        part._scale = self._scale[samples]
-        part._diagonal, part._off = self._diagonal[:, samples], self._off[:, samples]
-        part._off_squared = self._off_squared[:, samples]
-        return part
+    def _from_the_bottom(self, point: Tensor) -> Tensor:
+        """r_j at one point per sample, (k, N)."""
+        pivots = point - self._diagonal
+        for j in range(len(pivots) - 2, -1, -1):
+            pivots[j].addcdiv_(self._off_squared[j], pivots[j + 1], value=-1)
+        return pivots
 
-    def vector(self, ritz: Tensor) -> Tensor:
-        """By inverse iteration from just above θ."""
-        point = ritz / self._scale * (1 + 1e-13) + _TINY
-        steps = len(self._diagonal)
-        pivots = [_nonzero(point - self._diagonal[0])]
-        for j in range(1, steps):
-            pivots.append(_nonzero(point - self._diagonal[j] - self._off_squared[j - 1] / pivots[-1]))
-        vector = torch.ones_like(self._diagonal)
-        for _ in range(2):
-            columns = [vector[0]]
-            for j in range(1, steps):
-                columns.append(vector[j] + self._off[j - 1] / pivots[j - 1] * columns[-1])
-            solution = [columns[-1] / pivots[-1]]
-            for j in range(steps - 2, -1, -1):
-                solution.append((columns[j] + self._off[j] * solution[-1]) / pivots[j])
-            vector = torch.stack(solution[::-1])
-            vector = vector / vector.abs().amax(0).clamp_min(_TINY)
-            vector = vector / vector.norm(dim=0).clamp_min(_TINY)
-        return vector.T
-
-
-def _nonzero(pivot: Tensor) -> Tensor:
-    return torch.where(pivot.abs() < 1e-290, torch.full_like(pivot, 1e-290), pivot)
-
-
-class DenseLanczosMatrix(LanczosMatrix):
-    """As dense matrices: the top eigenvector by repeated squaring, determinants by Cholesky factorisation."""
-
-    def __init__(self, diagonal: Tensor, off: Tensor) -> None:
-        self._scale = (diagonal + off).amax(1).clamp_min(_TINY)
-        inner = off[:, :-1] / self._scale[:, None]
-        self._matrix = torch.diag_embed(diagonal / self._scale[:, None])
-        self._matrix += torch.diag_embed(inner, 1) + torch.diag_embed(inner, -1)
-        self._log_off = (off / self._scale[:, None]).clamp_min(1e-30).log().sum(1)
-        self._vector: Tensor | None = None
-
-    def ritz(self, *, rtol: float = 1e-12) -> Tensor:
-        """The Rayleigh quotient of the top eigenvector, so never more than θ.
-
-        >>> a, b = torch.tensor([[2.0, 2.0]], dtype=torch.float64), torch.tensor([[1.0, 0.5]], dtype=torch.float64)
-        >>> round(DenseLanczosMatrix(a, b).ritz().item(), 9)
-        3.0
-        """
-        # Single precision is enough for the vector: the quotient's error is the square of the vector's. A power of
-        # 1000/rtol leaves nothing of eigenvalues that differ from the top by more than a hundredth of rtol.
-        levels = min(40, math.ceil(math.log2(1000 / rtol)))
-        _, vector = by_squaring(self._matrix.float(), levels=levels)
-        self._vector = torch.nn.functional.normalize(vector.double(), dim=1)
-        image = torch.bmm(self._matrix, self._vector[:, :, None])[:, :, 0]
-        return (image * self._vector).sum(1) * self._scale
-
-    def vector(self, ritz: Tensor) -> Tensor:  # noqa: ARG002
+    def vector(self) -> Tensor:
+        """Unit eigenvectors of T_k for θ, (N, k)."""
         assert self._vector is not None, "ask for the Ritz value first"
         return self._vector
 
-    def take(self, samples: Tensor) -> DenseLanczosMatrix:
-        part = object.__new__(DenseLanczosMatrix)
-        part._scale, part._matrix, part._log_off = (
-            self._scale[samples],
-            self._matrix[samples],
-            self._log_off[samples],
+    def _twisted(self, point: Tensor) -> Tensor:
+        """The eigenvectors from the twisted factorisation at points just above θ."""
+        # Just above θ rounding may leave a pivot at or below zero, and no more than rounding is lost by lifting it.
+        top, bottom = (
+            pivots.clamp_min(1e-18) for pivots in (self._from_the_top(point), self._from_the_bottom(point))
         )
+        twist = (top + bottom - (point - self._diagonal)).abs().argmin(0, keepdim=True)
+        off = self._off[:-1].clamp_min(1e-30)
+        nothing = torch.zeros_like(point)[None]
+        upward = torch.cat(
+            [nothing, (off / top[:-1]).log().cumsum(0)]
+        )  # log y_t − log y_j at j < t, summed from 0
+        downward = torch.cat([nothing, (off / bottom[1:]).log().cumsum(0)])
+        place = torch.arange(len(top), device=top.device)[:, None]
+        logs = torch.where(
+            place <= twist, upward.gather(0, twist) - upward, downward - downward.gather(0, twist)
+        )
+        return torch.nn.functional.normalize((logs - logs.amax(0)).exp(), dim=0).T
+
+    def take(self, samples: Tensor) -> LanczosMatrix:
+        """The matrices of some of the samples, by a mask or an index."""
+        part = object.__new__(LanczosMatrix)
+        part._scale = self._scale[samples]
+        part._diagonal, part._off = self._diagonal[:, samples], self._off[:, samples]
+        part._off_squared = self._off_squared[:, samples]
         part._vector = None if self._vector is None else self._vector[samples]
         return part
 
-    def _factor(self, point: Tensor) -> tuple[Tensor, Tensor]:
-        """The Cholesky factor of point·I − T, and log p_k."""
-        shifted = torch.diag_embed(point[:, None].expand(-1, self._matrix.shape[1])) - self._matrix
-        factor, failed = torch.linalg.cholesky_ex(shifted)
-        logs = 2 * factor.diagonal(dim1=1, dim2=2).clamp_min(1e-150).log().sum(1) - self._log_off
-        return factor, torch.where(failed == 0, logs, -math.inf)
-
     def _log(self, point: Tensor) -> Tensor:
-        return self._factor(point)[1]
+        return self._logs(self._from_the_top(point))
+
+    def _logs(self, pivots: Tensor) -> Tensor:
+        logs = (pivots.clamp_min(1e-150) / self._off.clamp_min(1e-30)).log().sum(0)
+        return torch.where((pivots > 0).all(0), logs, -math.inf)
 
     def _log_and_slope(self, point: Tensor) -> tuple[Tensor, Tensor]:
-        factor, logs = self._factor(point)
-        # d log det(λI − T)/dλ = tr (λI − T)⁻¹ = ‖L⁻¹‖_F²
-        identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device).expand_as(factor)
-        inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
-        return logs, inverse.square().sum((1, 2))
+        """log p_k and its derivative at a point in units of the scale; −∞ at or below the largest Ritz value."""
+        top, bottom = self._from_the_top(point), self._from_the_bottom(point)
+        entries = (top + bottom - (point - self._diagonal)).clamp_min(1e-150)
+        return self._logs(top), entries.reciprocal().sum(0)

@@ -12,13 +12,15 @@ from torch import Tensor, nn
 
 from undertow.errors import InputError, nearest
 from undertow.jacobian.checks import prepare
+from undertow.jacobian.layered import layers_of
 from undertow.jacobian.norms import JacobianNorms, jacobian_norms
 from undertow.jacobian.seams import chain
+from undertow.jacobian.together import layers_alike, norms_together
 from undertow.jacobian.trace import leave_no_trace
 from undertow.measures.energy import root_mean_square
 from undertow.status import Status
 
-__all__ = ["Chain", "Collaboration", "collaborate", "collaboration"]
+__all__ = ["Chain", "Collaboration", "SeamNorms", "collaborate", "collaboration", "seam_norms"]
 
 Form = Literal["equation-9", "algorithm-1"]
 _FORMS = ("equation-9", "algorithm-1")
@@ -181,6 +183,59 @@ def collaboration(
     whole = links[-1].energy
     status = Status.worst(link.status for link in links)
     return Chain(tuple(names), links, energies, whole, _relative_gap(product, whole), status)
+
+
+@dataclass(frozen=True)
+class SeamNorms:
+    """The norms of both sides of a seam and of the whole, on the same samples."""
+
+    head: JacobianNorms
+    tail: JacobianNorms
+    whole: JacobianNorms
+
+
+def seam_norms(
+    networks: Sequence[nn.Module],
+    x: Tensor,
+    *,
+    seam: str,
+    start: Sequence[Tensor] | None = None,
+    keep_vectors: bool = False,
+    **options: Any,
+) -> list[SeamNorms]:
+    """What :func:`collaborate` needs at one seam of every network, on samples (N, …) that they share.
+
+    Chains of linear layers and activations of one shape are measured as one batch, any other networks one after the
+    other. ``start`` are the vectors of the tails' norms at an earlier moment, kept by ``keep_vectors``, for a warm
+    start.
+
+    >>> nets = [nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False)) for _ in range(2)]
+    >>> several = seam_norms(nets, torch.ones(3, 2), seam="1")
+    >>> alone = collaboration(nets[1], torch.ones(3, 2), seam="1").co_correlation
+    >>> abs(collaborate(several[1].head, several[1].tail, several[1].whole).co_correlation - alone) < 1e-6
+    True
+    """
+    alike = layers_alike(networks, x) is not None
+    # Of a chain of layers every layer is a seam; elsewhere it has to be shown.
+    parts = [chain(net, [seam], x=None if alike else x) for net in networks]
+    tails, heads = [tail for tail, _ in parts], [head for _, head in parts]
+    keep_vectors = keep_vectors and not _constant(tails[0])  # one matrix is not worth a warm start
+    tail = norms_together(tails, x, start=start, keep_vectors=keep_vectors, **options)
+    whole = norms_together(networks, x, **options)
+    if alike and _constant(heads[0]):
+        # A linear head has one norm for all samples, whatever the tail makes of them.
+        features = next(heads[0].parameters()).shape[1]
+        head = norms_together(heads, x.new_zeros(1, features).expand(len(x), features), **options)
+    else:
+        with torch.no_grad():
+            values = [each(x.clone()) for each in tails]
+        head = [jacobian_norms(each, value, **options) for each, value in zip(heads, values, strict=True)]
+    return [SeamNorms(*norms) for norms in zip(head, tail, whole, strict=True)]
+
+
+def _constant(head: nn.Module) -> bool:
+    layers = layers_of(head)
+    return layers is not None and not any(layers.activations)
 
 
 def collaborate(

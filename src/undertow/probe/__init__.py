@@ -16,6 +16,7 @@ from undertow.probe.measures import (
     StableRank,
     measure,
 )
+from undertow.probe.reading import Reading, Tracker
 from undertow.probe.records import Record
 from undertow.probe.schedule import Every, Schedule
 
@@ -31,11 +32,13 @@ __all__ = [
     "Loss",
     "Measure",
     "Probe",
+    "Reading",
     "Record",
     "RiskBound",
     "RobustAccuracy",
     "Schedule",
     "StableRank",
+    "Tracker",
     "measure",
     "take",
 ]

@@ -7,13 +7,26 @@ Each is a thin shell around a pure function of a network and data; calling one y
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from undertow.errors import ConfigError, nearest
+from undertow.probe.bias_search import BiasSearch
+from undertow.probe.chain import Chain
+from undertow.probe.cluster_radius import ClusterRadius
+from undertow.probe.collaboration import Collaboration
+from undertow.probe.features import FeatureCoefficients, FeatureCosines
+from undertow.probe.growth import Growth
+from undertow.probe.kkt import KktNetwork, KktResiduals
+from undertow.probe.manifold import OffManifold
+from undertow.probe.min_vidal import FeatureDistance
+from undertow.probe.printed import PrintedCollaboration
 from undertow.probe.reading import Measure, Reading, labels_for
 from undertow.probe.robustness import RiskBound, RobustAccuracy
+from undertow.probe.simplicity import LinearLikeness, RandomisedFeatures
+from undertow.probe.spectrum import Spectrum
+from undertow.probe.supervision import SupervisionRobustness
 
 if TYPE_CHECKING:  # torch is imported where it computes, so that reading a configuration stays quick
     from torch import Tensor, nn
@@ -27,6 +40,7 @@ __all__ = [
     "Measure",
     "RiskBound",
     "RobustAccuracy",
+    "Spectrum",
     "StableRank",
     "measure",
 ]
@@ -60,28 +74,13 @@ class Energy:
         result = energy(net, x)
         yield "", float(result.value), float(result.error)
 
+    def together(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:  # noqa: ARG002
+        """All networks' Jacobians as one batch."""
+        from undertow.jacobian.together import norms_together
+        from undertow.measures.energy import root_mean_square
 
-@dataclass(frozen=True)
-class Collaboration:
-    """Co-correlation ϱ of head and tail at ``seam``, with the other factors of the decomposition."""
-
-    name: ClassVar[str] = "collaboration"
-    seam: str
-
-    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
-        from undertow.measures.collaboration import collaboration
-
-        result = collaboration(net, x, seam=self.seam)
-        yield f"{self.seam}:co_correlation", result.co_correlation, result.error
-        for key in (
-            "linear_correlation",
-            "relative_std",
-            "energy_head",
-            "energy_tail",
-            "energy",
-            "identity_gap",
-        ):
-            yield f"{self.seam}:{key}", float(getattr(result, key)), None
+        several = norms_together(networks, x)
+        return [[("", *root_mean_square(norms.value, norms.error))] for norms in several]
 
 
 @dataclass(frozen=True)
@@ -101,17 +100,33 @@ class Loss:
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
         import torch
 
+        with torch.no_grad():
+            return iter(self._of(net(x)[None], y)[0])
+
+    def together(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        """One forward pass of all networks."""
+        from undertow.probe.scores import scores_together
+
+        return self._of(scores_together(networks, x), y)
+
+    def _of(self, scores: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        """From the scores of M networks, (M, N, k) or (M, N)."""
+        import torch
+
         from undertow.losses import labels_of_classes, log_mean_loss, prepare_labels
 
-        with torch.no_grad():
-            scores = net(x).flatten(1) if x.dim() > 1 else net(x)[:, None]
-            outputs = scores.shape[1]
-            kind: Any = self.kind if self.kind != "auto" else ("bce" if outputs == 1 else "cross-entropy")
-            labels = labels_of_classes(labels_for(self, y), loss=kind)
-            labels = prepare_labels(labels, loss=kind, outputs=outputs, dtype=torch.float64)
-            log_mean = log_mean_loss(scores, labels, kind).item()
-        yield "mean", math.exp(log_mean) if log_mean < 709 else math.inf, None
-        yield "log10", log_mean / math.log(10), None
+        scores = scores[:, :, None] if scores.dim() == 2 else scores.flatten(2)
+        outputs = scores.shape[2]
+        kind: Any = self.kind if self.kind != "auto" else ("bce" if outputs == 1 else "cross-entropy")
+        labels = labels_of_classes(labels_for(self, y), loss=kind)
+        labels = prepare_labels(labels, loss=kind, outputs=outputs, dtype=torch.float64)
+        return [
+            [
+                ("mean", math.exp(log_mean) if log_mean < 709 else math.inf, None),
+                ("log10", log_mean / math.log(10), None),
+            ]
+            for log_mean in log_mean_loss(scores, labels, kind).tolist()
+        ]
 
 
 @dataclass(frozen=True)
@@ -124,26 +139,62 @@ class Accuracy:
         import torch
 
         with torch.no_grad():
-            scores, labels = net(x), labels_for(self, y)
-            if scores.ndim == 1 or scores.shape[1] == 1:
-                correct = scores.flatten() * torch.where(labels > 0, 1, -1) > 0
-            else:
-                own = scores.gather(1, labels[:, None]).squeeze(1)
-                others = scores.scatter(1, labels[:, None], -math.inf).amax(1)
-                correct = own > others
-        yield "", correct.double().mean().item(), None
+            return iter(self._of(net(x)[None], y)[0])
+
+    def together(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        """One forward pass of all networks."""
+        from undertow.probe.scores import scores_together
+
+        return self._of(scores_together(networks, x), y)
+
+    def _of(self, scores: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        """From the scores of M networks, (M, N, k) or (M, N)."""
+        import torch
+
+        labels = labels_for(self, y)
+        if scores.ndim == 2 or scores.shape[2] == 1:
+            correct = scores.flatten(1) * torch.where(labels > 0, 1, -1) > 0
+        else:
+            index = labels.expand(len(scores), -1)[:, :, None]
+            others = scores.scatter(2, index, -math.inf).amax(2)
+            correct = scores.gather(2, index)[:, :, 0] > others
+        return [[("", share, None)] for share in correct.double().mean(1).tolist()]
 
 
 MEASURES: dict[str, Any] = {
-    kind.name: kind for kind in (StableRank, Energy, Collaboration, Loss, Accuracy, RiskBound, RobustAccuracy)
+    kind.name: kind
+    for kind in (
+        StableRank,
+        Energy,
+        Collaboration,
+        Loss,
+        Accuracy,
+        RiskBound,
+        RobustAccuracy,
+        Spectrum,
+        Chain,
+        PrintedCollaboration,
+        Growth,
+        FeatureCosines,
+        FeatureCoefficients,
+        ClusterRadius,
+        BiasSearch,
+        FeatureDistance,
+        KktResiduals,
+        KktNetwork,
+        RandomisedFeatures,
+        LinearLikeness,
+        OffManifold,
+        SupervisionRobustness,
+    )
 }
 
 
 def measure(name: str, **options: Any) -> Measure:
     """The measure called ``name`` in configuration files, or a ``ConfigError`` naming the nearest one.
 
-    >>> measure("collaboration", seam="1")
-    Collaboration(seam='1')
+    >>> measure("loss", kind="bce")
+    Loss(kind='bce')
     >>> measure("stable-rnak")
     Traceback (most recent call last):
         ...

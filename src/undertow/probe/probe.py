@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor, nn
 
 from undertow.errors import InputError
 from undertow.probe.measures import Measure
+from undertow.probe.reading import TrackingMeasure
 from undertow.probe.records import COLUMNS, Record
 from undertow.probe.schedule import Every, Schedule
+from undertow.probe.tracking import Tracked, follow, remembers
 from undertow.probe.untouched import untouched
 
 if TYPE_CHECKING:
@@ -51,19 +54,28 @@ def _take(
 class Probe:
     """Attach measures to any training loop and collect records.
 
-    Call ``step()`` after each optimiser step and ``epoch_end()`` after each epoch; the probe measures when
-    ``every`` says so: ``"epoch"``, a number of steps, or ``"log"`` for geometrically spaced steps. Calling
-    the probe itself measures at once. The network before training is measured on construction, unless
+    Call ``step()`` after each optimiser step, ``epoch_end()`` after each epoch and ``training_end()`` after the
+    last; the probe measures when ``every`` says so: ``"epoch"``, a number of steps, ``"log"`` for geometrically
+    spaced steps, ``"ends"`` before and after training, ``"end"`` after it alone. A measure with a schedule of its
+    own is a pair: ``measures=[Loss(), (RobustAccuracy(), "end")]``. At the end everything is measured. Calling
+    the probe itself measures everything at once. The network before training is measured on construction, unless
     ``at_start=False``.
 
+    Measures with a memory of the training want to know what is trained on, and how fast: ``training=(x, y,
+    learning_rate)``.
+
     >>> import torch
-    >>> from undertow.probe import Accuracy
+    >>> from undertow.probe import Accuracy, StableRank
     >>> net = nn.Linear(1, 1, bias=False)
     >>> _ = nn.init.ones_(net.weight)
-    >>> probe = Probe(net, torch.tensor([[2.0], [-1.0]]), torch.tensor([1, 1]), measures=[Accuracy()])
+    >>> x, y = torch.tensor([[2.0], [-1.0]]), torch.tensor([1, 1])
+    >>> probe = Probe(net, x, y, measures=[Accuracy(), (StableRank(), "end")])
     >>> probe.epoch_end()
     >>> [(record.epoch, record.measure, record.value) for record in probe.records]
     [(0, 'accuracy', 0.5), (1, 'accuracy', 0.5)]
+    >>> probe.training_end()
+    >>> probe.records[-1].measure
+    'stable-rank'
     """
 
     def __init__(
@@ -72,49 +84,70 @@ class Probe:
         x: Tensor,
         y: Tensor | None = None,
         *,
-        measures: Sequence[Measure],
+        measures: Sequence[Measure | TrackingMeasure | tuple[Measure | TrackingMeasure, Every]],
         every: Every = "epoch",
         trial: str = "",
         at_start: bool = True,
+        training: tuple[Tensor, Tensor, float] | None = None,
     ) -> None:
         if not measures:
             raise InputError("a probe without measures records nothing: give one, e.g. StableRank().")
         self.net, self.x, self.y = net, x, y
-        self.measures = tuple(measures)
-        self.schedule = Schedule(every)
+        pairs = [each if isinstance(each, tuple) else (each, every) for each in measures]
+        self.measures = tuple(_followed(measure, net, training) for measure, _ in pairs)
+        self.schedules = tuple(Schedule(own) for _, own in pairs)
         self.trial = trial
         self.records: list[Record] = []
         self._step = self._epoch = 0
+        self._measured = [-1] * len(pairs)  # the step at which each was last taken
         if at_start:
-            self()
+            self._take(index for index, schedule in enumerate(self.schedules) if schedule.due(0))
 
     def __call__(self, *, step: int | None = None, epoch: int | None = None) -> list[Record]:
         """Measure now and return the new records; ``step`` and ``epoch``, where given, set the counters."""
         self._step = self._step if step is None else step
         self._epoch = self._epoch if epoch is None else epoch
+        return self._take(range(len(self.measures)))
+
+    def step(self) -> None:
+        """One optimiser step was made."""
+        self._step += 1
+        for measure in self.measures:
+            if isinstance(measure, Tracked) and measure.observes:
+                with untouched(self.net):
+                    measure.tracker.observe(self.net)
+        # What is due at the end of an epoch waits for ``epoch_end``, which also counts it.
+        self._take(
+            index
+            for index, schedule in enumerate(self.schedules)
+            if schedule.every != "epoch" and schedule.due(self._step)
+        )
+
+    def epoch_end(self) -> None:
+        """One pass over the data is complete."""
+        self._epoch += 1
+        self._take(index for index, schedule in enumerate(self.schedules) if schedule.every == "epoch")
+
+    def training_end(self) -> None:
+        """Training is over: every measure that has not been taken at this step is taken."""
+        self._take(index for index, step in enumerate(self._measured) if step != self._step)
+
+    def _take(self, due: Iterable[int]) -> list[Record]:
+        """The readings of the measures that are due, in the order in which they were given."""
+        due = list(due)
+        for index in due:
+            self._measured[index] = self._step
         new = take(
             self.net,
             self.x,
             self.y,
-            measures=self.measures,
+            measures=[self.measures[index] for index in due],
             step=self._step,
             epoch=self._epoch,
             trial=self.trial,
         )
         self.records += new
         return new
-
-    def step(self) -> None:
-        """One optimiser step was made."""
-        self._step += 1
-        if self.schedule.every != "epoch" and self.schedule.due(self._step):
-            self()
-
-    def epoch_end(self) -> None:
-        """One pass over the data is complete."""
-        self._epoch += 1
-        if self.schedule.every == "epoch":
-            self()
 
     def frame(self) -> polars.DataFrame:
         """The records as a polars frame."""
@@ -132,3 +165,16 @@ class Probe:
         return polars.DataFrame(
             [record.row() for record in self.records], schema={c: kinds[c] for c in COLUMNS}
         )
+
+
+def _followed(
+    measure: Measure | TrackingMeasure, net: nn.Module, training: tuple[Tensor, Tensor, float] | None
+) -> Measure:
+    if not remembers(measure):
+        return cast(Measure, measure)
+    if training is None:
+        raise InputError(
+            f"{measure.name} follows the training: tell the probe what it is, training=(x, y, learning_rate)."
+        )
+    x, y, learning_rate = training
+    return follow(measure, copy.deepcopy(net).eval(), x, y, learning_rate=learning_rate)

@@ -2,22 +2,22 @@
 
 Radii are in *raw* input units. A probe sees inputs as the network does, so a measure is told how long one raw
 unit is there: ``unit`` is 1 where the two agree, 2 where pixels in [0, 1] were scaled to [-1, 1]. An offset
-does not matter to a ball. Scalings that differ between samples or features (unit norm, standardisation) have
-no such number; radii are then in the units of the inputs as they are.
+does not matter to a ball. Inputs that were divided by their own norms have no such number: robust accuracy
+then goes back to the raw inputs (``normalise="unit-norm"``); the bound's radii are relative to ‖x‖ = 1.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from undertow.errors import ConfigError, nearest
+from undertow.errors import ConfigError, InputError, nearest
 from undertow.probe.reading import Reading, labels_for
 
 if TYPE_CHECKING:
@@ -93,8 +93,13 @@ class RiskBound:
 class RobustAccuracy:
     """Share of the points that no attack within ε breaks, keyed by ε: an upper bound of the true one.
 
-    ``norm`` is "2" or "inf"; ``attack`` as in ``undertow.adversary.robust_accuracy``. ``box`` holds the
-    smallest and the largest valid input as the network sees it, such as (-1, 1); without it inputs are free.
+    ``norm`` is "2" or "inf"; ``attack`` as in ``undertow.adversary.robust_accuracy``, several names joined by
+    "+". ``box`` holds the smallest and the largest valid input as the network sees it, such as (-1, 1);
+    without it inputs are free.
+
+    With ``normalise="unit-norm"`` the points were divided by their norms before the network saw them. What is
+    attacked then is the network *with* that division, on the raw inputs, whose norms come with the data
+    (``details["raw_norm"]``), and ``box`` is the range of the raw inputs.
 
     >>> import torch
     >>> x, y = torch.tensor([[1.0], [3.0]]), torch.tensor([1, 1])
@@ -108,38 +113,82 @@ class RobustAccuracy:
     attack: str = "autoattack"
     box: tuple[float, ...] = ()
     unit: float = 1.0
+    normalise: Literal["", "unit-norm"] = ""
     seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", _increasing(self, "eps", self.eps))
+        _one_of(self, "normalise", self.normalise, ("", "unit-norm"))
         object.__setattr__(self, "box", tuple(map(float, self.box)))
         if self.box and not (len(self.box) == 2 and self.box[0] < self.box[1]):
             raise ConfigError(f"box = {self.box} of {self.name} must be the smallest and the largest input.")
         object.__setattr__(self, "unit", _positive(self, "unit", self.unit))
         _one_of(self, "norm", self.norm, ("2", "inf"))
 
+    def about(self, details: Mapping[str, Tensor]) -> RobustAccuracy | _OnRawInputs:
+        """The measure for points whose raw norms are known; itself where it needs none."""
+        if not self.normalise:
+            return self
+        if "raw_norm" not in details:
+            raise InputError(
+                f"normalise = {self.normalise!r} of {self.name} attacks raw inputs, and these points do not know "
+                "theirs: load the data with the same normalisation, or leave the option out."
+            )
+        return _OnRawInputs(self, details["raw_norm"])
+
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        return iter(self.together([net], x, y)[0])
+
+    def together(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        """All networks attacked along one member axis."""
+        if self.normalise:
+            raise InputError(f"{self.name} needs the norms of the raw inputs: see RobustAccuracy.about.")
+        return self._attacked(networks, x / self.unit, y, std=1 / self.unit)
+
+    def _attacked(
+        self, networks: Sequence[nn.Module], raw: Tensor, y: Tensor | None, **seen: Any
+    ) -> list[list[Reading]]:
         import torch
 
         from undertow.adversary.accuracy import robust_accuracy
+        from undertow.adversary.classifier import Classifier
 
-        classifier, points = _in_raw_units(net, x, unit=self.unit, dtype=None)
+        classifier = Classifier(list(networks), **seen)
         if self.box:
             lowest, highest = (side / self.unit for side in self.box)
-            # Dividing by the unit may have rounded a pixel at the edge to beyond it.
-            classifier, points = replace(classifier, bounds=(lowest, highest)), points.clamp(lowest, highest)
+            # Going back to raw inputs may have rounded a pixel at the edge to beyond it.
+            classifier, raw = replace(classifier, bounds=(lowest, highest)), raw.clamp(lowest, highest)
         with _logits_for_sure():
             found = robust_accuracy(
                 classifier,
-                points,
+                raw,
                 labels_for(self, y),
                 eps=list(self.eps),
                 norm=float(self.norm),
-                attack=self.attack,
+                attack=self.attack.split("+") if "+" in self.attack else self.attack,
                 seed=self.seed,
             )
-        for radius, value in zip(self.eps, torch.as_tensor(found.value).tolist(), strict=True):
-            yield repr(radius), value, None
+        shares = torch.as_tensor(found.value).reshape(len(networks), len(self.eps))
+        return [
+            [(repr(radius), value, None) for radius, value in zip(self.eps, row, strict=True)]
+            for row in shares.tolist()
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class _OnRawInputs:
+    """Robust accuracy of x ↦ net(x/‖x‖) on the raw inputs."""
+
+    name: ClassVar[str] = RobustAccuracy.name
+    options: RobustAccuracy
+    norms: Tensor
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        return iter(self.together([net], x, y)[0])
+
+    def together(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        norms = self.norms[: len(x)].to(x).reshape(-1, *(1,) * (x.ndim - 1))
+        return self.options._attacked(networks, x * norms, y, unit_norm=True)
 
 
 def _in_raw_units(

@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import nn
 
 from undertow import models
+from undertow.data.axis_clusters import axis_clusters
+from undertow.data.clusters import by_cluster, d_binary
 from undertow.data.dataset import Dataset
 from undertow.data.loading import load
+from undertow.data.lower_bound import lower_bound
 from undertow.data.mixture import kou_mixture
+from undertow.data.slabs import slabs
 from undertow.data.tasks import relabel
 from undertow.models import Initialisation
 from undertow.runs.config import (
+    AxisClustersData,
+    ClustersData,
     DataConfig,
+    FeaturesData,
     GaussianInit,
+    GroupedModel,
     HeInit,
     InitConfig,
+    LowerBoundData,
     MixtureData,
     NamedData,
+    NearestModel,
+    PreluModel,
+    ResNetModel,
+    SampledData,
     ScaledInit,
+    SlabsData,
     TrialConfig,
     TwoLayerModel,
 )
-from undertow.runs.seeds import stream
+from undertow.runs.features import features
+from undertow.runs.seeds import Stream, stream
+from undertow.theory.feature_averaging import grouped_network
 from undertow.training import Recipe
 
 __all__ = ["build_data", "build_network", "build_points", "build_recipe"]
 
+_PINNED = ("digits", "mnist", "fashion-mnist", "cifar10")
 _ONE_LOGIT = ("logistic", "exponential", "bce")
 
 
@@ -41,11 +60,14 @@ def build_data(config: DataConfig) -> Dataset:
             sigma_e=config.sigma_e,
             seed=stream(config.seed, "data"),
         )
+    if isinstance(config, ClustersData):
+        return _clusters(config)
+    if isinstance(config, AxisClustersData | SlabsData | LowerBoundData):
+        return _sampled(config, n=config.n, named="data")
+    if isinstance(config, FeaturesData):
+        return features(config)
     if isinstance(config, NamedData):
-        loaded = load(
-            config.name, split=config.split, limit=config.limit, normalise=config.normalise, flatten=True
-        )
-        return relabel(loaded, config.task)
+        return _pinned(config) if config.name in _PINNED else _named(config)
     return load(
         config.path,
         label=config.label,
@@ -57,10 +79,26 @@ def build_data(config: DataConfig) -> Dataset:
     )
 
 
+def _named(config: NamedData) -> Dataset:
+    loaded = load(
+        config.name, split=config.split, limit=config.limit, normalise=config.normalise, flatten=True
+    )
+    return relabel(loaded, config.task)
+
+
+# The groups of a sweep share their data. Only sets whose content is fixed by checksums are kept: a file of the
+# user's may change between two calls.
+_pinned = functools.lru_cache(maxsize=2)(_named)
+
+
 def build_points(trial: TrialConfig, dataset: Dataset) -> Dataset:
     """What the trial is measured on: the points trained on, or another split of the same data."""
     probe, data = trial.probe, trial.data
-    if probe.split is None or isinstance(data, MixtureData):
+    if isinstance(data, ClustersData) and probe.split == "test":
+        return _clusters(data, around=dataset, n=probe.limit)
+    if isinstance(data, AxisClustersData | SlabsData | LowerBoundData) and probe.split == "test":
+        return _sampled(data, n=probe.limit or data.n, named="test")
+    if probe.split is None or isinstance(data, MixtureData | ClustersData | SampledData):
         return dataset if probe.limit is None else dataset.take(torch.arange(min(probe.limit, len(dataset))))
     return build_data(data.model_copy(update={"split": probe.split, "limit": probe.limit}))
 
@@ -68,10 +106,32 @@ def build_points(trial: TrialConfig, dataset: Dataset) -> Dataset:
 def build_network(trial: TrialConfig, dataset: Dataset) -> nn.Module:
     """The network before training, drawn from the trial's seed; one output for losses on one logit."""
     model = trial.model
+    if isinstance(model, GroupedModel):
+        return _grouped(model, trial, dataset)
+    if isinstance(model, NearestModel):
+        return _nearest(trial, dataset)
+    if isinstance(model, PreluModel):
+        return models.prelu_network(
+            inputs=dataset.x[0].numel(),
+            width=model.width,
+            power=model.power,
+            scale=model.scale,
+            dtype=torch.float64 if trial.training.dtype == "float64" else torch.float32,
+            generator=torch.Generator().manual_seed(stream(trial.seed, "weights")),
+        )
     classes = 1 if trial.training.loss in _ONE_LOGIT else dataset.classes
     outputs = classes if model.outputs is None else model.outputs
     dtype = torch.float64 if trial.training.dtype == "float64" else torch.float32
     generator = torch.Generator().manual_seed(stream(trial.seed, "weights"))
+    if isinstance(model, ResNetModel):
+        return models.resnet(
+            image=model.image,
+            channels=model.channels,
+            blocks=model.blocks,
+            outputs=outputs,
+            dtype=dtype,
+            generator=generator,
+        ).eval()
     inputs, init = dataset.x[0].numel(), _initialisation(model.init)
     if isinstance(model, TwoLayerModel):
         return models.two_layer(
@@ -93,6 +153,67 @@ def build_network(trial: TrialConfig, dataset: Dataset) -> nn.Module:
         init=init,
         dtype=dtype,
         generator=generator,
+    )
+
+
+def _clusters(config: ClustersData, *, around: Dataset | None = None, n: int | None = None) -> Dataset:
+    """D_binary: the points trained on, or ``n`` new ones around the same centres."""
+    assert config.seed is not None, "a trial's configuration is resolved"
+    drawn = d_binary(
+        n=config.n if n is None else n,
+        d=config.d,
+        k=config.k,
+        balance=config.balance,
+        sigma=config.sigma,
+        noise=config.noise,
+        cosine=config.cosine,
+        centres=None if around is None else around.details["centres"],
+        seed=stream(config.seed, "data" if around is None else "test"),
+    )
+    return by_cluster(drawn) if config.labels == "clusters" else drawn
+
+
+def _sampled(config: AxisClustersData | SlabsData | LowerBoundData, *, n: int, named: Stream) -> Dataset:
+    """n points of a distribution: those trained on, or with the stream "test" others."""
+    assert config.seed is not None, "a trial's configuration is resolved"
+    seed = stream(config.seed, named)
+    if isinstance(config, SlabsData):
+        return slabs(n=n, d=config.d, pieces=config.pieces, margin=config.margin, seed=seed)
+    if isinstance(config, LowerBoundData):
+        return lower_bound(
+            n=n,
+            corners=config.corners,
+            d=config.d,
+            margin=config.margin,
+            seed=seed,
+            corner_seed=stream(config.seed, "data"),
+        )
+    return axis_clusters(
+        n=n,
+        d=config.d,
+        k=config.k,
+        positive=config.positive,
+        sigma=config.sigma,
+        norm=config.norm,
+        ambient=config.ambient,
+        seed=seed,
+    )
+
+
+def _nearest(trial: TrialConfig, dataset: Dataset) -> nn.Module:
+    """Anchors are the points trained on, each once."""
+    rows = torch.unique(torch.cat([dataset.x.flatten(1), dataset.y[:, None].to(dataset.x)], dim=1), dim=0)
+    dtype = torch.float64 if trial.training.dtype == "float64" else torch.float32
+    return models.NearestNeighbour(rows[:, :-1].to(dtype), rows[:, -1].long())
+
+
+def _grouped(model: GroupedModel, trial: TrialConfig, dataset: Dataset) -> nn.Module:
+    return grouped_network(
+        dataset.details["centres"],
+        dataset.details["cluster_sign"],
+        group=model.group,
+        threshold=model.threshold,
+        dtype=torch.float64 if trial.training.dtype == "float64" else torch.float32,
     )
 
 

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from undertow.errors import ConfigError
+from undertow.probe import Every, Schedule
 from undertow.probe.measures import MEASURES, Measure, measure
 from undertow.runs.canonical import digest, dumps
 from undertow.runs.sentences import config_error, shown
@@ -63,6 +64,84 @@ class MixtureData(Section):
     seed: Seed | None = None
 
 
+class ClustersData(Section):
+    """x = μ_j + ξ around k centres of norm √d (Li, Pan, Lyu & Li 2025); see ``undertow.data.d_binary``.
+
+    ``labels`` are the two classes, or the clusters themselves. The probe's split "test" draws ``probe.limit`` new
+    points around the same centres.
+    """
+
+    name: Literal["d-binary"]
+    n: Count = 1000
+    d: Count = 3072
+    k: Annotated[int, Field(strict=True, ge=2, le=10**6)] = 10
+    balance: Positive = 1.0
+    sigma: NonNegative = 1.0
+    noise: Literal["gaussian", "rademacher", "uniform", "sparse"] = "gaussian"
+    cosine: Annotated[float, Field(strict=True, gt=-1, lt=1)] = 0.0
+    labels: Literal["binary", "clusters"] = "binary"
+    seed: Seed | None = None
+
+
+class SampledData(Section):
+    """Data drawn from a distribution that needs no more than a seed; the probe's split "test" draws new points."""
+
+    n: Count = 1000
+    seed: Seed | None = None
+
+
+class AxisClustersData(SampledData):
+    """Clusters around the first k coordinate axes; see ``undertow.data.axis_clusters``."""
+
+    name: Literal["axis-clusters"]
+    d: Count = 1000
+    k: Annotated[int, Field(strict=True, ge=2, le=10**6)] = 10
+    positive: Count | None = None
+    sigma: NonNegative = 1.0
+    norm: Positive | None = None
+    ambient: Count | None = None
+
+
+class SlabsData(SampledData):
+    """One linear coordinate and d − 1 of several slabs (Shah et al. 2020); see ``undertow.data.slabs``."""
+
+    name: Literal["slabs"]
+    d: Count = 50
+    pieces: Count = 5
+    margin: Positive = 0.1
+
+
+class LowerBoundData(SampledData):
+    """Vertices with arbitrary labels and a short linear coordinate; see ``undertow.data.lower_bound``."""
+
+    name: Literal["lower-bound"]
+    d: Count = 20
+    corners: Count = 500
+    margin: Positive = 0.05
+
+
+class FeaturesData(Section):
+    """What a residual network trained on all classes of ``of`` makes of its images; see ``undertow.runs.features``.
+
+    ``task`` and ``limit`` are those of the data that come out; ``centred`` takes the mean over all classes away. The
+    network's training set has ``train`` samples.
+    """
+
+    name: Literal["features"]
+    of: Literal["digits", "mnist", "fashion-mnist", "cifar10"]
+    split: Literal["train", "test", "all"] = "train"
+    limit: Count | None = None
+    task: Literal["parity", "halves", "low-high", "first-last"] | None = None
+    centred: Annotated[bool, Field(strict=True)] = False
+    channels: tuple[Count, ...] = (8, 16, 32)
+    blocks: Count = 1
+    train: Count | None = None
+    epochs: Count = 10
+    batch_size: Count = 128
+    learning_rate: Positive = 0.1
+    seed: Seed | None = None
+
+
 class NamedData(Section):
     """A data set that ``undertow data list`` knows; see ``undertow.data.load``."""
 
@@ -85,7 +164,17 @@ class TableData(Section):
     normalise: Literal["unit-norm", "standardised"] | None = None
 
 
-DataConfig = Annotated[MixtureData | NamedData | TableData, Field(discriminator="name")]
+DataConfig = Annotated[
+    MixtureData
+    | ClustersData
+    | AxisClustersData
+    | SlabsData
+    | LowerBoundData
+    | FeaturesData
+    | NamedData
+    | TableData,
+    Field(discriminator="name"),
+]
 
 
 class GaussianInit(Section):
@@ -142,7 +231,46 @@ class MlpModel(Section):
     outputs: Count | None = None
 
 
-ModelConfig = Annotated[TwoLayerModel | MlpModel, Field(discriminator="name")]
+class GroupedModel(Section):
+    """One neuron for each group of clusters, constructed from their centres and not drawn; data "d-binary" only.
+
+    Groups of one are f_robust; see ``undertow.theory.feature_averaging.grouped_network``.
+    """
+
+    name: Literal["grouped-centres"]
+    group: Count = 1
+    threshold: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.2928932188134524
+
+
+class PreluModel(Section):
+    """Min & Vidal's pReLU network, both layers from a balanced start; see ``undertow.models.prelu_network``."""
+
+    name: Literal["prelu"]
+    width: Count
+    power: Annotated[float, Field(strict=True, ge=1, le=100)] = 1.0
+    scale: Positive = 1e-7
+
+
+class NearestModel(Section):
+    """The nearest-neighbour classifier of the training data, constructed and not drawn; train it for 0 epochs."""
+
+    name: Literal["nearest"]
+
+
+class ResNetModel(Section):
+    """A small residual network with BatchNorm's statistics fixed at their start; see ``undertow.models.resnet``."""
+
+    name: Literal["resnet"]
+    image: tuple[Count, Count, Count]
+    channels: tuple[Count, ...] = (16, 32, 64)
+    blocks: Count = 1
+    outputs: Count | None = None
+
+
+ModelConfig = Annotated[
+    TwoLayerModel | MlpModel | GroupedModel | PreluModel | NearestModel | ResNetModel,
+    Field(discriminator="name"),
+]
 
 
 class TrainingConfig(Section):
@@ -171,14 +299,20 @@ class TrainingConfig(Section):
 class ProbeConfig(Section):
     """What is measured, how often, and on which points.
 
-    Those are the first ``limit`` of the points trained on, or of another ``split`` of the same data, with
-    the same normalisation and task.
+    ``every`` is "epoch", "log", a number of steps, "ends" (before training and after it) or "end"; a measure may
+    have its own: ``{"name": "robust-accuracy", "every": "end"}``. At the end of training everything is measured.
+    A costly measure may have its own ``limit`` too: it then takes the first of the points only. In a grid
+    ``{"name": …, "only": "relu"}`` is taken of the networks with that activation alone.
+    The points are the first ``limit`` of the points trained on, or of another ``split`` of the same data, with
+    the same normalisation and task. ``examples`` is for how many of them the closest adversarial example of
+    the trained network is kept.
     """
 
     measures: tuple[dict[str, Any], ...] = ({"name": "loss", "kind": "auto"},)
-    every: Literal["epoch", "log"] | Count = "epoch"
+    every: Literal["epoch", "log", "ends", "end"] | Count = "epoch"
     limit: Count | None = None
     split: Literal["train", "test", "all"] | None = None
+    examples: Annotated[int, Field(strict=True, ge=0, le=64)] = 0
 
     @field_validator("measures", mode="before")
     @classmethod
@@ -187,13 +321,26 @@ class ProbeConfig(Section):
             raise ValueError(f"{shown(value)} is no list of measures; write e.g. ['stable-rank', 'loss']")
         return tuple(_written_out(each) for each in value)
 
-    def build(self) -> tuple[Measure, ...]:
-        """The measures themselves."""
-        return tuple(measure(**each) for each in self.measures)
+    def build(self) -> tuple[tuple[Measure, Every], ...]:
+        """The measures themselves, each with when it is taken."""
+        return tuple(
+            (
+                measure(**{key: value for key, value in each.items() if key not in _OWN}),
+                each.get("every", self.every),
+            )
+            for each in self.measures
+        )
+
+
+_OWN = ("every", "limit", "only")
+"""What the probe decides about a measure, not the measure itself."""
 
 
 def _written_out(given: Any) -> dict[str, Any]:
-    """A measure with every option, from its name alone or from a table with a name."""
+    """A measure with every option, from its name alone or from a table with a name.
+
+    A schedule is written only where it was given: without one, the probe's own decides.
+    """
     table = {"name": given} if isinstance(given, str) else given
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         raise ValueError(f"{shown(given)} is not a measure; write one of {', '.join(MEASURES)}")
@@ -203,11 +350,20 @@ def _written_out(given: Any) -> dict[str, Any]:
             raise ValueError(
                 f"the measure's {key} = {shown(value)} must be a word, a number or a list of them"
             )
+    options = dict(table)
+    own = {key: options.pop(key) for key in _OWN if key in options}
+    if "every" in own:
+        Schedule(own["every"])  # an error where it is none
+    if "limit" in own and (type(own["limit"]) is not int or own["limit"] < 1):
+        raise ValueError(f"the measure's limit = {shown(own['limit'])} must be a number of points, 1 or more")
+    if own.get("only", "relu") not in get_args(Activation):
+        known = ", ".join(get_args(Activation))
+        raise ValueError(f"the measure's only = {shown(own['only'])} must be an activation: {known}")
     try:
-        made: Any = measure(**table)
+        made: Any = measure(**options)
     except TypeError as error:
         raise ValueError(str(error)) from error
-    return {"name": table["name"], **asdict(made)}
+    return {"name": table["name"], **asdict(made), **own}
 
 
 class TrialConfig(Section):
@@ -221,11 +377,26 @@ class TrialConfig(Section):
 
     @model_validator(mode="after")
     def _resolve(self) -> Self:
-        if isinstance(self.data, MixtureData) and self.data.seed is None:
+        if (
+            isinstance(self.data, MixtureData | ClustersData | SampledData | FeaturesData)
+            and self.data.seed is None
+        ):
             # Frozen for everyone else; here the object is still being made.
             object.__setattr__(self, "data", self.data.model_copy(update={"seed": self.seed}))
         if self.probe.split is not None and isinstance(self.data, MixtureData):
             raise ValueError(f"{self.data.name} has no splits: leave probe.split out")
+        if self.probe.split == "all" and isinstance(self.data, ClustersData | SampledData):
+            raise ValueError(
+                f"{self.data.name} has the points trained on and new ones: write probe.split = 'test'"
+            )
+        if isinstance(self.model, GroupedModel) and (
+            not isinstance(self.data, ClustersData) or self.training.loss == "cross-entropy"
+        ):
+            raise ValueError("grouped-centres is one logit of the data d-binary: choose the loss logistic")
+        if isinstance(self.model, PreluModel) and self.training.loss == "cross-entropy":
+            raise ValueError("prelu gives one logit: choose the loss exponential, logistic or bce")
+        if isinstance(self.model, NearestModel) and self.training.loss != "cross-entropy":
+            raise ValueError("nearest gives one score for each class: choose the loss cross-entropy")
         return self
 
     @cached_property

@@ -105,7 +105,7 @@ class StudyConfig(Section):
             document = base
             for path, value in zip(paths, values, strict=True):
                 document = put(document, path, value)
-            trial = validate(TrialConfig, document)
+            trial = validate(TrialConfig, _with_its_measures(document))
             points.setdefault(trial.id, GridPoint(trial, dict(zip(columns, values, strict=True))))
         return tuple(points.values())
 
@@ -143,6 +143,17 @@ def axis_path(axis: str, document: Mapping[str, Any]) -> tuple[str, ...]:
         raise ConfigError(f"grid.{axis} could mean {several}: write which one.")
     hint = nearest(axis, [*dict.fromkeys(path[-1] for path in leaves), *names])
     raise ConfigError(f"grid.{axis} is not a setting of this study's trials; {hint}")
+
+
+def _with_its_measures(document: dict[str, Any]) -> dict[str, Any]:
+    """A trial's settings without the measures that are only for networks of another activation."""
+    own = document["model"].get("activation")
+    kept = [
+        {key: value for key, value in each.items() if key != "only"}
+        for each in document["probe"]["measures"]
+        if each.get("only", own) == own
+    ]
+    return put(document, ("probe", "measures"), kept)
 
 
 def _columns(paths: list[tuple[str, ...]]) -> list[str]:

@@ -17,15 +17,15 @@ import torch
 
 from undertow.errors import StoreError
 from undertow.losses import labels_of_classes
-from undertow.probe.probe import take
-from undertow.probe.schedule import Schedule
 from undertow.runs.build import build_data, build_network, build_points, build_recipe
 from undertow.runs.checkpoint import Workspace
 from undertow.runs.config import TrialConfig
+from undertow.runs.examples import adversarial_examples
 from undertow.runs.grid import Group
 from undertow.runs.lock import Lock
+from undertow.runs.measuring import GroupMeasures
+from undertow.runs.progress import Beacon
 from undertow.runs.provenance import environment
-from undertow.runs.records import encode_all
 from undertow.runs.store import FinishedTrial, Store
 from undertow.runs.threads import threads_for
 from undertow.runs.weights import pack
@@ -33,17 +33,22 @@ from undertow.training import Trainer
 
 __all__ = ["GroupOutcome", "run_group"]
 
+_REMEMBERED = "remembered/"  # how a checkpoint tells the measures' tensors from the training's
 _RESPONSIVE = 0.25  # seconds between looks at the clock and at whether to stop
 
 
 @dataclass(frozen=True)
 class GroupOutcome:
-    """How far a group came: finished, interrupted, locked or failed; ``notes`` are sentences to show."""
+    """How far a group came: finished, interrupted, locked or failed.
+
+    ``notes`` are sentences to show, ``trace`` is where in the code it failed.
+    """
 
     group: str
     status: str
     trials: int
     notes: tuple[str, ...] = ()
+    trace: str = ""
 
 
 def run_group(
@@ -54,19 +59,23 @@ def run_group(
     on_progress: Callable[[int, int], None] = lambda *_: None,
     checkpoint_seconds: float = 30.0,
     device: torch.device | str | None = None,
+    keep_weights: bool = True,
 ) -> GroupOutcome:
     """Bring every trial of the group to its end, or to a checkpoint when ``stop()`` becomes true.
 
-    ``on_progress(step, steps)`` is called a few times a second.
+    ``on_progress(step, steps)`` is called a few times a second. Without ``keep_weights`` the trained networks are
+    not stored, only what was measured of them.
     """
     with Lock(store.path / "locks" / f"{group.id}.lock") as lock:
         missing = [trial for trial in group.trials if trial.id not in store]
         if not missing:
             _clean(store, group)
             return GroupOutcome(group.id, "finished", 0)
+        beacon = Beacon(_work_folder(store, group), group.id, [trial.id for trial in group.trials])
         run = _Run(store, group, lock, device)
         with threads_for(run.products):
             run.start()
+            beacon.tell(run.step, run.steps, run.records)
             saved = time.monotonic()
             while not run.ended:
                 if stop():
@@ -77,7 +86,8 @@ def run_group(
                     saved = time.monotonic()
                 run.advance()
                 on_progress(run.step, run.steps)
-            notes = run.publish()
+                beacon.tell(run.step, run.steps, run.records)
+            notes = run.publish(keep_weights=keep_weights)
         _clean(store, group)
         return GroupOutcome(group.id, "finished", len(missing), notes)
 
@@ -91,10 +101,9 @@ class _Run:
         first = group.trials[0]
         self.dataset = build_data(first.data)
         self.points = build_points(first, self.dataset)
-        self.measures = first.probe.build()
         self.workspace = Workspace(_work_folder(store, group))
         self.records = bytearray()
-        self.seconds = 0.0
+        self.seconds = {"whole": 0.0, "training": 0.0}
         self.restarts = 0
         self._networks = [build_network(trial, self.dataset) for trial in group.trials]
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -114,18 +123,20 @@ class _Run:
         y = labels_of_classes(self.dataset.y, loss=self.group.trials[0].training.loss)
         self.trainer = Trainer(self._networks, x, y, recipes, device=self._device)
         self.steps = self.trainer.total_steps
-        first = self.group.trials[0]
-        per_epoch = self.steps // max(first.training.epochs, 1)
-        self.schedule = Schedule(first.probe.every, steps_per_epoch=max(per_epoch, 1))
+        self.measures = GroupMeasures(self.group.trials, self.points, self.trainer)
         checkpoint = self.workspace.load()
         if checkpoint is None:
-            self._measure()
+            self.records += self.measures.take(ended=self.ended)
         else:
-            self.trainer.restore(checkpoint.state)
+            state = checkpoint.state
+            remembered = {name: state.pop(name) for name in list(state) if name.startswith(_REMEMBERED)}
+            self.trainer.restore(state)
+            self.measures.restore({name.removeprefix(_REMEMBERED): t for name, t in remembered.items()})
             self.records = bytearray(checkpoint.records)
             self.seconds = checkpoint.notes["seconds"]
+            self.measures.seconds = checkpoint.notes["measuring"]
             self.restarts = checkpoint.notes["restarts"] + 1
-        self.seconds += time.monotonic() - self.began
+        self.seconds["whole"] += time.monotonic() - self.began
 
     @property
     def step(self) -> int:
@@ -138,34 +149,25 @@ class _Run:
     def advance(self) -> None:
         """A fraction of a second of training, and the measurement where one is due."""
         began = time.monotonic()
-        due = min(self.schedule.next(self.step), self.steps)
+        due = min(self.measures.next(self.step), self.steps)
         steps = min(self._chunk, due - self.step)
-        self.trainer.advance(steps)
+        self._train(steps)
         elapsed = time.monotonic() - began
+        self.seconds["training"] += elapsed
         self._chunk = max(1, min(2 * self._chunk, int(steps * _RESPONSIVE / max(elapsed, 1e-6))))
         # Before any checkpoint can be taken at this step: a checkpoint knows the records of its step.
         if self.step == due or self.ended:
-            self._measure()
-        self.seconds += time.monotonic() - began
+            self.records += self.measures.take(ended=self.ended)
+        self.seconds["whole"] += time.monotonic() - began
 
-    def _measure(self) -> None:
-        for index, (trial, member) in enumerate(zip(self.group.trials, self.trainer.members(), strict=True)):
-            if member.status == "diverged":
-                continue  # its end is told by its status; numbers of a diverged network tell nothing
-            network = self.trainer.network(index)
-            like = next(network.parameters())
-            x, y = self.points.x.to(like), self.points.y.to(like.device)
-            self.records += encode_all(
-                take(
-                    network,
-                    x,
-                    y,
-                    measures=self.measures,
-                    step=self.step,
-                    epoch=self.trainer.epoch,
-                    trial=trial.id,
-                )
-            )
+    def _train(self, steps: int) -> None:
+        if not self.measures.observes:
+            self.trainer.advance(steps)
+            self.trainer.wait()  # so that its time is not put down to the measures
+            return
+        for _ in range(steps):
+            self.trainer.advance(1)
+            self.measures.observe()
 
     def save(self) -> None:
         """A checkpoint of this moment."""
@@ -174,10 +176,11 @@ class _Run:
                 f"group {self.group.id} was taken over by another process while this one was suspended; "
                 "nothing is lost: the other one goes on from the last checkpoint."
             )
-        notes = {"seconds": self.seconds, "restarts": self.restarts}
-        self.workspace.save(self.step, self.trainer.state(), notes, bytes(self.records))
+        notes = {"seconds": self.seconds, "measuring": self.measures.seconds, "restarts": self.restarts}
+        remembered = {f"{_REMEMBERED}{name}": tensor for name, tensor in self.measures.state().items()}
+        self.workspace.save(self.step, {**self.trainer.state(), **remembered}, notes, bytes(self.records))
 
-    def publish(self) -> tuple[str, ...]:
+    def publish(self, *, keep_weights: bool) -> tuple[str, ...]:
         """Make the missing trials visible; those that are there already must agree, or a note says so."""
         common = self._provenance()
         lines: dict[str, list[bytes]] = {trial.id: [] for trial in self.group.trials}
@@ -185,6 +188,7 @@ class _Run:
             lines[line[10:26].decode()].append(line)  # after {"trial":"
         notes: list[str] = []
         finished: list[FinishedTrial] = []
+        examples = self._examples()
         for index, (trial, member) in enumerate(zip(self.group.trials, self.trainer.members(), strict=True)):
             records = b"".join(lines[trial.id])
             if trial.id in self.store:
@@ -195,13 +199,23 @@ class _Run:
                 FinishedTrial(
                     config=trial,
                     records=records,
-                    weights=pack(self.trainer.network(index).state_dict()),
+                    weights=pack(self.trainer.network(index).state_dict()) if keep_weights else None,
                     status={"status": member.status, "step": member.step, "reason": member.reason},
                     provenance={**common, "seeds": seeds},
+                    examples=examples.get(index),
                 )
             )
         self.store.publish(finished, scratch=self.workspace.folder)
         return tuple(notes)
+
+    def _examples(self) -> dict[int, bytes]:
+        """For each member that did not diverge, the adversarial examples to keep with it."""
+        count = self.group.trials[0].probe.examples
+        kept = [i for i, member in enumerate(self.trainer.members()) if member.status != "diverged"]
+        if not count or not kept:
+            return {}
+        networks = [self.trainer.network(index) for index in kept]
+        return dict(zip(kept, adversarial_examples(networks, self.points, count=count), strict=True))
 
     def _provenance(self) -> dict[str, Any]:
         size = len(self.group.trials)
@@ -213,7 +227,12 @@ class _Run:
                 "samples": len(self.dataset),
             },
             "group": {"id": self.group.id, "size": size},
-            "cost": {"seconds": self.seconds / size, "restarts": self.restarts},
+            "cost": {
+                "seconds": self.seconds["whole"] / size,
+                "training": self.seconds["training"] / size,
+                "measuring": {name: seconds / size for name, seconds in self.measures.seconds.items()},
+                "restarts": self.restarts,
+            },
         }
 
     def _compare(self, trial: TrialConfig, records: bytes) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 __all__ = ["Stream", "stream"]
 
-Stream = Literal["data", "weights", "order"]
+Stream = Literal["data", "test", "weights", "order"]
 
 
 def stream(seed: int, name: Stream) -> int:

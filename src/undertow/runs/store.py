@@ -7,6 +7,7 @@
       trials/ID/                        a finished trial: config.json, provenance.json, records.jsonl,
                                         weights.safetensors, status.json, manifest.json
       work/GROUP/                       a group in progress: checkpoints and the records so far
+      failures/GROUP.txt                why a group failed, until it finishes after all
       locks/                            who is working on what
       damaged/                          trials that failed their checksums, moved out of the way
 
@@ -36,6 +37,8 @@ from undertow.runs.records import parse
 if TYPE_CHECKING:
     import polars
     from torch import Tensor
+
+    from undertow.runs.examples import Examples
 
 __all__ = ["FinishedTrial", "Store", "StoredStudy", "StoredTrial"]
 
@@ -73,10 +76,23 @@ class StoredTrial:
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """The trained network's parameters."""
+        """The trained network's parameters; a ``StoreError`` where the trial was run without keeping them."""
         from undertow.runs.weights import unpack
 
+        if "weights.safetensors" not in self.files:
+            raise StoreError(
+                f"trial {self.id} was run without keeping its weights (--no-weights), only its records: "
+                "run it in another folder to have them."
+            )
         return unpack(self.files["weights.safetensors"], Path(self.id) / "weights.safetensors")
+
+    @property
+    def examples(self) -> Examples | None:
+        """Points and their closest adversarial examples, where the trial was told to keep some."""
+        from undertow.runs.examples import read_examples
+
+        name = "examples.safetensors"
+        return read_examples(self.files[name], Path(self.id) / name) if name in self.files else None
 
 
 @dataclass(frozen=True)
@@ -85,9 +101,10 @@ class FinishedTrial:
 
     config: TrialConfig
     records: bytes
-    weights: bytes
+    weights: bytes | None
     status: Mapping[str, Any]
     provenance: Mapping[str, Any]
+    examples: bytes | None = None
 
     def files(self) -> dict[str, bytes]:
         """The folder's files, the manifest with their checksums included."""
@@ -96,8 +113,11 @@ class FinishedTrial:
             "provenance.json": dumps(self.provenance),
             "records.jsonl": self.records,
             "status.json": dumps(self.status),
-            "weights.safetensors": self.weights,
         }
+        if self.weights is not None:
+            files["weights.safetensors"] = self.weights
+        if self.examples is not None:
+            files["examples.safetensors"] = self.examples
         checksums = {name: digest(data) for name, data in files.items()}
         return {**files, "manifest.json": seal({"trial": self.config.digest, "files": checksums})}
 
@@ -111,10 +131,11 @@ class StoredStudy:
 
 
 class Store:
-    """The trials under one folder."""
+    """The trials under one folder; a ``read_only`` one mends nothing that it finds damaged."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path)
+        self.read_only = read_only
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
@@ -202,13 +223,16 @@ class Store:
                 replace_file(path, data)
         return self.study(study.label)
 
-    def studies(self) -> list[StoredStudy]:
-        """The studies in the store, by label."""
+    def labels(self) -> list[str]:
+        """The names of the studies in the store; nothing is verified yet."""
         folder = self.path / "studies"
         if not folder.is_dir():
             raise StoreError(f"{self.path} holds no studies: start one with `undertow reproduce`.")
-        labels = {path.name.rpartition(".")[0] for path in folder.glob("[a-z0-9]*.[jc]*")}
-        return [self.study(label) for label in sorted(labels)]
+        return sorted({path.name.rpartition(".")[0] for path in folder.glob("[a-z0-9]*.[jc]*")})
+
+    def studies(self) -> list[StoredStudy]:
+        """The studies in the store, by label."""
+        return [self.study(label) for label in self.labels()]
 
     def study(self, label: str) -> StoredStudy:
         """One study; when one of its two files is damaged the other is read, and mends it."""
@@ -223,7 +247,7 @@ class Store:
             except StoreError as error:
                 problem = error
                 continue
-            if not other.exists() or other.read_bytes() != data:
+            if not self.read_only and (not other.exists() or other.read_bytes() != data):
                 with contextlib.suppress(StoreError):  # a read-only store can still be read
                     replace_file(other, data)
             trials = tuple((trial, dict(columns)) for trial, columns in document["trials"])

@@ -68,14 +68,17 @@ class Ensemble(ABC):
         """Logits (M, B, k) of samples (B, …)."""
         return self.forward(x, own=False)[0]
 
-    def network(self, index: int) -> nn.Module:
-        """A copy of one member in eval mode."""
+    def network(self, index: int, *, shared: bool = False) -> nn.Module:
+        """One member in eval mode: a copy, or with ``shared`` a module on the stacked weights themselves."""
         network = copy.deepcopy(self._template).eval()
+        own = [*network.named_parameters(), *network.named_buffers()]
+        stacked = {**self.weights, **self.buffers}
         with torch.no_grad():
-            for name, parameter in network.named_parameters():
-                parameter.copy_(self.weights[name][index])
-            for name, buffer in network.named_buffers():
-                buffer.copy_(self.buffers[name][index])
+            for name, tensor in own:
+                if shared:
+                    tensor.data = stacked[name][index]
+                else:
+                    tensor.copy_(stacked[name][index])
         return network
 
 

@@ -90,6 +90,11 @@ class Trainer:
         return self.step // self._batches.per_epoch
 
     @property
+    def steps_per_epoch(self) -> int:
+        """Updates in one pass over the data."""
+        return self._batches.per_epoch
+
+    @property
     def total_steps(self) -> int:
         """Updates that the recipe asks for."""
         return self._recipe.epochs * self._batches.per_epoch
@@ -109,9 +114,22 @@ class Trainer:
             for index, diverged in enumerate(self._diverged)
         ]
 
-    def network(self, index: int) -> nn.Module:
-        """A copy of one member in eval mode, with its present weights or those it diverged with."""
-        return self._step.ensemble.network(index)
+    def running(self) -> list[bool]:
+        """Which members have not diverged (waits for the device)."""
+        self._look()
+        return [not diverged for diverged in self._diverged]
+
+    @property
+    def data(self) -> tuple[Tensor, Tensor]:
+        """Samples and labels as they are trained on, on the device."""
+        return self._batches.x, self._batches.y
+
+    def network(self, index: int, *, shared: bool = False) -> nn.Module:
+        """One member in eval mode, with its present weights or those it diverged with.
+
+        A copy; with ``shared`` it is on the weights themselves and changes with every step: to be looked at only.
+        """
+        return self._step.ensemble.network(index, shared=shared)
 
     def log_loss(self) -> Tensor:
         """Natural log of each member's mean loss over the whole training set: (M,) float64 on the CPU.
@@ -143,6 +161,11 @@ class Trainer:
             if self.step == self.total_steps:
                 self._step.check()
                 self._look()
+
+    def wait(self) -> None:
+        """Until the device has done what it was asked to."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
 
     def state(self) -> dict[str, Tensor]:
         """Everything needed to go on bit for bit, as CPU tensors of their own."""

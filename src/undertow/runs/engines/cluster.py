@@ -28,6 +28,7 @@ class Cluster:
     address: str | None = None
     workers: int = 1
     checkpoint_seconds: float = CHECKPOINT_SECONDS
+    keep_weights: bool = True
 
     def run(
         self, store: Store, groups: list[Group], *, stop: Callable[[], bool], watch: Watch
@@ -38,7 +39,9 @@ class Cluster:
         path = str(store.path.resolve())
         with stop_file(store) as stopping, self._client() as client:
             # One thread: a cluster's worker has its cores shared out already.
-            orders = Orders(path, str(stopping.resolve()), 1, self.checkpoint_seconds)
+            orders = Orders(
+                path, str(stopping.resolve()), 1, self.checkpoint_seconds, keep_weights=self.keep_weights
+            )
             run = uuid.uuid4().hex[:8]
             # Dask starts a group again when its worker dies; the group itself goes on from its checkpoint.
             waiting = {

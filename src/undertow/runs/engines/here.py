@@ -20,6 +20,7 @@ class Here:
     """Groups one after the other, in this process, with all of torch's threads."""
 
     checkpoint_seconds: float = CHECKPOINT_SECONDS
+    keep_weights: bool = True
 
     def run(
         self, store: Store, groups: list[Group], *, stop: Callable[[], bool], watch: Watch
@@ -34,4 +35,5 @@ class Here:
                 stop=stop,
                 on_progress=partial(watch.progress, group),
                 checkpoint_seconds=self.checkpoint_seconds,
+                keep_weights=self.keep_weights,
             )

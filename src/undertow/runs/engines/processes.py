@@ -40,6 +40,7 @@ class Processes:
 
     workers: int
     checkpoint_seconds: float = CHECKPOINT_SECONDS
+    keep_weights: bool = True
 
     def run(
         self, store: Store, groups: list[Group], *, stop: Callable[[], bool], watch: Watch
@@ -50,7 +51,14 @@ class Processes:
         with stop_file(store) as stopping, contextlib.ExitStack() as stack:
             count = min(self.workers, len(groups))
             threads = max(1, (os.cpu_count() or 1) // max(count, 1))
-            orders = Orders(str(store.path), str(stopping), threads, self.checkpoint_seconds, os.getpid())
+            orders = Orders(
+                str(store.path),
+                str(stopping),
+                threads,
+                self.checkpoint_seconds,
+                os.getpid(),
+                keep_weights=self.keep_weights,
+            )
             team = [_start(orders) for _ in range(count)]
             stack.callback(_dismiss, team)
             while waiting or any(worker.group for worker in team):

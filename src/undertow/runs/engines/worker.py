@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from undertow.errors import UndertowError
+from undertow.runs import progress
 from undertow.runs.atomic import make_folder
 from undertow.runs.grid import Group
 from undertow.runs.group import GroupOutcome, run_group
@@ -43,19 +43,26 @@ def attempt(
     stop: Callable[[], bool],
     on_progress: Callable[[int, int], None],
     checkpoint_seconds: float,
+    keep_weights: bool,
 ) -> GroupOutcome:
     """``run_group`` whose failures are outcomes: one bad group does not end the sweep."""
     try:
         return run_group(
-            store, group, stop=stop, on_progress=on_progress, checkpoint_seconds=checkpoint_seconds
+            store,
+            group,
+            stop=stop,
+            on_progress=on_progress,
+            checkpoint_seconds=checkpoint_seconds,
+            keep_weights=keep_weights,
         )
     except Locked as error:
         return GroupOutcome(group.id, "locked", 0, (str(error),))
     except UndertowError as error:
-        return GroupOutcome(group.id, "failed", 0, (str(error),))
+        return GroupOutcome(group.id, "failed", 0, (str(error),), traceback.format_exc())
     except Exception as error:  # a defect: show where
         last = traceback.format_exc(limit=-2).strip()
-        return GroupOutcome(group.id, "failed", 0, (f"{type(error).__name__}: {error}\n{last}",))
+        sentence = f"{type(error).__name__}: {error}\n{last}"
+        return GroupOutcome(group.id, "failed", 0, (sentence,), traceback.format_exc())
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,7 @@ class Orders:
     threads: int
     checkpoint_seconds: float
     parent: int | None = None
+    keep_weights: bool = True
 
 
 def work(orders: Orders, group: Group) -> GroupOutcome:
@@ -77,39 +85,24 @@ def work(orders: Orders, group: Group) -> GroupOutcome:
     import torch
 
     torch.set_num_threads(orders.threads)
-    progress = Path(orders.store) / "work" / f"{group.id}.progress"
-    told = 0.0
 
     def asked_to_stop() -> bool:
         return os.path.exists(orders.stop) or orders.parent not in (None, os.getppid())
 
-    def tell(step: int, steps: int) -> None:
-        nonlocal told
-        if time.monotonic() - told > 0.5:
-            told = time.monotonic()
-            with contextlib.suppress(OSError):
-                progress.write_text(f"{step} {steps}")
-
-    try:
-        return attempt(
-            Store(orders.store),
-            group,
-            stop=asked_to_stop,
-            on_progress=tell,
-            checkpoint_seconds=orders.checkpoint_seconds,
-        )
-    finally:
-        with contextlib.suppress(OSError):
-            progress.unlink(missing_ok=True)
+    return attempt(
+        Store(orders.store),
+        group,
+        stop=asked_to_stop,
+        on_progress=lambda *_: None,  # whoever asks reads what the group itself tells: ``read_progress``
+        checkpoint_seconds=orders.checkpoint_seconds,
+        keep_weights=orders.keep_weights,
+    )
 
 
 def read_progress(store: Store, group: Group) -> tuple[int, int] | None:
     """How far a group in another process is, if it has said so."""
-    try:
-        step, steps = (store.path / "work" / f"{group.id}.progress").read_text().split()
-        return int(step), int(steps)
-    except (OSError, ValueError):
-        return None
+    told = progress.read_progress(store.path / "work" / group.id)
+    return (told.step, told.steps) if told and told.steps else None
 
 
 @contextlib.contextmanager

@@ -1,0 +1,173 @@
+"""One way to get the norms of one chunk of samples: which method, how exactly, in how much memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from undertow.errors import InputError, nearest
+from undertow.jacobian import tridiagonal
+from undertow.jacobian.exact import exact_norms, rounding_bound
+from undertow.jacobian.krylov import golub_kahan
+from undertow.jacobian.layered import LayeredOperator
+from undertow.jacobian.operator import JacobianOperator
+from undertow.jacobian.power import power_iteration
+from undertow.jacobian.result import JacobianNorms
+from undertow.status import Status
+
+__all__ = ["Method", "Plan", "default_steps"]
+
+Method = Literal["auto", "exact", "krylov", "power", "power-authors"]
+_METHODS = ("auto", "exact", "krylov", "power", "power-authors")
+_SMALL_SIDE = 64
+
+
+def default_steps(method: str, small: int, rtol: float, risk: float) -> int:
+    if method == "power-authors":
+        return 30
+    if method == "power":
+        return 10_000
+    # Twice what the worst spectrum needs for its value: the residual may lag behind.
+    return min(small, 2 * tridiagonal.a_priori_steps(small, rtol, risk))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method with its tolerance, the risk for one sample, and its limits."""
+
+    method: str
+    rtol: float
+    risk: float
+    max_steps: int
+    keep_vectors: bool
+
+    @classmethod
+    def choose(
+        cls,
+        operator: JacobianOperator,
+        samples: int,
+        *,
+        method: Method = "auto",
+        rtol: float = 1e-3,
+        max_steps: int | None = None,
+        risk: float = 0.01,
+        keep_vectors: bool = False,
+    ) -> Plan:
+        """The plan for so many samples like those of ``operator``; options as in ``jacobian_norms``."""
+        if method not in _METHODS:
+            raise InputError(f"there is no method {method!r}: {nearest(str(method), _METHODS)}")
+        if not 0 < rtol < 1:
+            raise InputError(f"rtol must lie between 0 and 1, not {rtol}.")
+        if not 0 < risk < 1:
+            raise InputError(f"risk must lie between 0 and 1, not {risk}.")
+        if max_steps is not None and max_steps < 1:
+            raise InputError(f"max_steps must be at least 1, not {max_steps}.")
+        small = min(operator.in_size, operator.out_size)
+        if method == "auto":
+            method = "exact" if small <= _SMALL_SIDE else "krylov"
+        each = risk / (1 if operator.constant else samples)  # so that all bounds hold together
+        return cls(method, rtol, each, max_steps or default_steps(method, small, rtol, each), keep_vectors)
+
+    def starts(
+        self, count: int, operator: JacobianOperator, generator: torch.Generator | None
+    ) -> Tensor | None:
+        """Start vectors for all samples at once, so that they do not depend on how samples are chunked."""
+        if self.method == "exact":
+            return None
+        if generator is None:
+            generator = torch.Generator(device=operator.device).manual_seed(0)
+        options = {"dtype": operator.dtype, "device": generator.device, "generator": generator}
+        if self.method == "krylov":
+            small = min(operator.in_size, operator.out_size)
+            return torch.randn(count, small, **options).to(operator.device)  # type: ignore[call-overload,no-any-return]
+        return torch.rand(count, operator.in_size, **options).to(operator.device)  # type: ignore[call-overload,no-any-return]
+
+    def bytes_per_sample(self, operator: JacobianOperator) -> int:
+        """Peak working memory of one sample, beyond autograd's graph."""
+        small, large = sorted((operator.in_size, operator.out_size))
+        element = operator.dtype.itemsize
+        widths = [small, large]
+        if isinstance(operator, LayeredOperator):
+            widths = list(operator.widths)
+        working = 4 * max(widths) + sum(widths)
+        if self.method == "exact":
+            return element * (3 * small * max(widths) + working) + 8 * 3 * small * small
+        if self.method == "krylov":
+            expected = min(self.max_steps, tridiagonal.a_priori_steps(small, self.rtol, self.risk))
+            # The basis doubles when it grows, and for a moment both copies exist.
+            return element * (2 * small * max(32, expected) + working) + 8 * 64 * 6
+        return element * (working + 4 * large)
+
+    def measure(
+        self, operator: JacobianOperator, starts: Tensor | None, warm: Tensor | None
+    ) -> JacobianNorms:
+        if self.method == "exact":
+            return self._exact(operator)
+        assert starts is not None
+        if self.method == "krylov":
+            return self._krylov(operator, starts, warm)
+        return self._power(operator, starts)
+
+    def _exact(self, operator: JacobianOperator) -> JacobianNorms:
+        value, vectors = exact_norms(operator, keep_vectors=self.keep_vectors)
+        count = min(operator.in_size, operator.out_size)
+        return JacobianNorms(
+            value=value,
+            error=rounding_bound(value, operator),
+            steps=torch.full_like(value, count, dtype=torch.int64),
+            risk=torch.zeros_like(value),
+            converged=torch.ones_like(value, dtype=torch.bool),
+            status=Status.EXACT,
+            method="exact",
+            vectors=vectors,
+        )
+
+    def _krylov(self, operator: JacobianOperator, starts: Tensor, warm: Tensor | None) -> JacobianNorms:
+        found = golub_kahan(
+            operator,
+            starts,
+            warm=warm,
+            rtol=self.rtol,
+            max_steps=self.max_steps,
+            risk=self.risk,
+            keep_vectors=self.keep_vectors,
+        )
+        rounding = rounding_bound(found.value, operator)
+        # A tolerance below rounding is never met, however small the residual.
+        converged = found.converged & (rounding <= self.rtol * found.value)
+        return JacobianNorms(
+            value=found.value,
+            error=torch.maximum(found.residual, found.upper - found.value) + rounding,
+            steps=found.steps,
+            risk=found.risk,
+            converged=converged,
+            status=_status(converged, warm is not None),
+            method="krylov",
+            vectors=found.vectors,
+        )
+
+    def _power(self, operator: JacobianOperator, starts: Tensor) -> JacobianNorms:
+        form = "authors" if self.method == "power-authors" else "paper"
+        tolerance = 1e-4 if form == "authors" else 1e-6
+        value, steps, _ = power_iteration(
+            operator, starts, form=form, tolerance=tolerance, max_steps=self.max_steps
+        )
+        return JacobianNorms(
+            value=value,
+            error=torch.full_like(value, math.inf),
+            steps=steps,
+            risk=torch.ones_like(value),
+            converged=torch.zeros_like(value, dtype=torch.bool),
+            status=Status.HEURISTIC,
+            method=self.method,
+        )
+
+
+def _status(converged: Tensor, warm: bool) -> Status:
+    if not bool(converged.all()):
+        return Status.MAX_STEPS
+    return Status.TRACKED if warm else Status.CONVERGED

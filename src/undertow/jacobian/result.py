@@ -1,0 +1,75 @@
+"""Norms of many samples' Jacobians, and how well they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from undertow.status import Status
+
+__all__ = ["JacobianNorms", "joined"]
+
+_PER_SAMPLE = ("value", "error", "steps", "risk", "converged")
+
+
+@dataclass(frozen=True)
+class JacobianNorms:
+    """‖J(x_i)‖₂ for every sample, and how well it is known.
+
+    ``value`` and ``error`` are float64 tensors (N,). What ``error`` promises:
+
+    - ``exact``: rounding of the working precision, in the Jacobian that the forward pass defines (a ReLU
+      whose input is zero to rounding may fall on either side).
+    - ``krylov``: ``value`` is a lower bound up to rounding, and the true norm is at most ``value + error``
+      unless the sample's random start nearly missed the top direction, which has at most the probability
+      in ``risk``. ``error`` is the larger of that random-start bound and the residual ‖Jᵀu − σv‖, plus
+      rounding. By default all N bounds hold together with 99 %. After a warm start the residual alone is within
+      rtol, so some singular value lies that close. That it is the largest is inherited from the call that gave
+      the vectors; ``error`` is what the start's fresh randomness proves by itself, a few per cent.
+    - ``power``: nothing; ``error`` is infinite.
+
+    ``status`` is the worst over the samples, ``converged`` tells them apart, ``steps`` is what each took.
+    """
+
+    value: Tensor
+    error: Tensor
+    steps: Tensor
+    risk: Tensor
+    converged: Tensor
+    status: Status
+    method: str
+    vectors: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def part(self, samples: slice, *, good: Status) -> JacobianNorms:
+        """Some of the samples; ``good`` is the status where all of those converged."""
+        tensors: dict[str, Any] = {name: getattr(self, name)[samples] for name in _PER_SAMPLE}
+        status = self.status
+        if status in (Status.MAX_STEPS, good):
+            status = good if bool(tensors["converged"].all()) else Status.MAX_STEPS
+        vectors = None if self.vectors is None else self.vectors[samples]
+        return replace(self, **tensors, vectors=vectors, status=status)
+
+    def expanded(self, count: int) -> JacobianNorms:
+        """One sample's norm as that of ``count`` samples that all have the same Jacobian."""
+        tensors: dict[str, Any] = {name: getattr(self, name).expand(count).clone() for name in _PER_SAMPLE}
+        vectors = None if self.vectors is None else self.vectors.expand(count, -1).clone()
+        return replace(self, **tensors, vectors=vectors)
+
+
+def joined(parts: Sequence[JacobianNorms]) -> JacobianNorms:
+    """The samples of several results as one."""
+    if len(parts) == 1:
+        return parts[0]
+    tensors: dict[str, Any] = {
+        name: torch.cat([getattr(part, name) for part in parts]) for name in _PER_SAMPLE
+    }
+    kept = [part.vectors for part in parts if part.vectors is not None]
+    worst = Status.worst(part.status for part in parts)
+    return replace(parts[0], **tensors, vectors=torch.cat(kept) if kept else None, status=worst)
