@@ -1,0 +1,133 @@
+"""The growth of co-correlation as a measure for probes: Theorems 5.3 and 5.5 beside what training does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from undertow.errors import ConfigError
+from undertow.probe.reading import Reading
+
+if TYPE_CHECKING:  # torch is imported where it computes, so that reading a configuration stays quick
+    from torch import Tensor, nn
+
+__all__ = ["Growth", "GrowthTracker"]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The relative rate of ϱ and the terms that Theorems 5.3 (linear) and 5.5 (other activations) give for it.
+
+    A measure with a memory: the theorems' main terms are sums over all steps made. It works in float64, on
+    two-layer networks with one logit, no biases and a fixed head a_r = ±1/√m, trained on the binary cross-entropy.
+
+    The theorems' expectation over x is a mean over the first ``points`` samples trained on: their sums begin with
+    training, and a tracker learns of the probe's points only when it is first read. Singular vectors at those
+    points are found every ``refresh`` steps; see ``undertow.theory.growth_history``.
+
+    Keys are those of ``undertow.theory.growth.Growth``, and
+
+    =================  ==================================================================================
+    ``flow_time``      η·steps
+    ``cosine_first``   of the angle between x̃*(0,x) and x̃*(t,x), mean over x
+    ``cosine_least``   the smallest between x̃*(τ,x) and x̃*(t,x), over τ = 0, 1, 2, 4, … and all x
+    ``cosine_sum``     between Σ_τ x̃*(τ,x) and x̃*(t,x), mean over x
+    ``overlap``        α̂_i(t,x), mean over i and x
+    ``overlap_error``  its standard error over neurons, root mean square over i and x
+    ``steepest``       the largest |σ′| met (Assumption 5.4)
+    ``start_norm``     ‖W(0)x_i‖, mean over i: near m^-q (Lemma B.2)
+    ``update_gap``     how far the step after the last reading was from ηG, relatively (Lemma B.1)
+    =================  ==================================================================================
+    """
+
+    name: ClassVar[str] = "growth"
+    points: int = 16
+    refresh: int = 1
+
+    def __post_init__(self) -> None:
+        for option in ("points", "refresh"):
+            value = getattr(self, option)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(f"{option} = {value!r} of growth must be a whole number, 1 or more.")
+
+    def begin(self, start: nn.Module, x: Tensor, y: Tensor, *, learning_rate: float) -> GrowthTracker:
+        """A tracker of one training run on x and y."""
+        return GrowthTracker(self, start, x, y, learning_rate=learning_rate)
+
+
+class GrowthTracker:
+    """One training run, followed."""
+
+    def __init__(
+        self, options: Growth, start: nn.Module, x: Tensor, y: Tensor, *, learning_rate: float
+    ) -> None:
+        from undertow.theory.growth_history import GrowthHistory
+        from undertow.theory.two_layer import two_layer_of
+
+        network = two_layer_of(start)
+        self._x = x.detach().flatten(1).double().to(network.weight.device)
+        self._y = (y.detach().flatten() > 0).to(self._x)
+        points = self._x[: 1 if network.linear else options.points]
+        self._history = GrowthHistory(network, points, learning_rate=learning_rate, refresh=options.refresh)
+
+    def observe(self, net: nn.Module) -> None:
+        """The optimiser has made a step."""
+        from undertow.theory.two_layer import first_weight
+
+        self._history.observe(first_weight(net))
+
+    def read(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
+        """The rate at this moment and its terms; the probe's own points are not looked at."""
+        import torch
+
+        from undertow.theory.linear_growth import linear_growth
+        from undertow.theory.mlp_growth import activation_overlap, mlp_growth, point_inputs
+        from undertow.theory.two_layer import first_weight
+
+        history = self._history
+        now, begun = history.at(first_weight(net)), history.start.weight
+        direction = now.direction(self._x, self._y)
+        history.expect(direction)
+        if now.linear:
+            growth = linear_growth(now, self._x, self._y, start=begun, learning_rate=history.learning_rate)
+        else:
+            growth = mlp_growth(
+                now,
+                self._x,
+                self._y,
+                points=history.points,
+                start=begun,
+                sums=history.sums,
+                flow_time=history.flow_time,
+                learning_rate=history.learning_rate,
+                direction=direction,
+                top=history.top,
+            )
+        for key, value in asdict(growth).items():
+            yield key, value, None
+        yield "flow_time", history.flow_time, None
+        if history.update_gap is not None:
+            yield "update_gap", history.update_gap, None
+        point_slopes, slopes = now.slopes_at(history.points), now.slopes_at(self._x)
+        inputs = point_inputs(point_slopes, now.head, direction)
+        early = torch.stack(history.early) if history.early else inputs[None]
+        cosines = torch.nn.functional.cosine_similarity(early, inputs[None], dim=2, eps=1e-300)
+        yield "cosine_first", float(cosines[0].mean()), None
+        yield "cosine_least", float(cosines.min()), None
+        if history.steps:
+            along = torch.nn.functional.cosine_similarity(history.sums.plain, inputs, dim=1, eps=1e-300)
+            yield "cosine_sum", float(along.mean()), None
+        overlap, overlap_error = activation_overlap(point_slopes, slopes)
+        yield "overlap", float(overlap.mean()), None
+        yield "overlap_error", float(overlap_error.square().mean().sqrt()), None
+        yield "steepest", float(slopes.abs().max()), None
+        yield "start_norm", float((self._x @ begun.T).norm(dim=1).mean()), None
+
+    def state(self) -> dict[str, Tensor]:
+        """What the tracker remembers."""
+        return self._history.state()
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what ``state`` gave."""
+        self._history.restore(state)

@@ -1,0 +1,1 @@
+"""What a theorem predicts, as numbers to set beside measurements."""
