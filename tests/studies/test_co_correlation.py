@@ -1,17 +1,21 @@
-"""The co-correlation study: its claims on made-up records with known answers, and small runs of it."""
+"""The co-correlation study: its settings follow text and code, and small runs end in figures and verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars
 import pytest
 import torch
 
+from undertow.adversary import Classifier, robust_accuracy
+from undertow.data.loading import load
 from undertow.data.local import State
 from undertow.data.sources import check
-from undertow.errors import ConfigError, InputError
+from undertow.data.tasks import relabel
+from undertow.errors import ConfigError
+from undertow.measures.collaboration import collaboration
 from undertow.measures.energy import energy
 from undertow.report.figures import draw
 from undertow.runs.build import build_data, build_network
@@ -21,173 +25,181 @@ from undertow.runs.grid import StudyConfig
 from undertow.runs.store import Store
 from undertow.runs.sweep import sweep
 from undertow.studies.claims import Verdict
-from undertow.studies.co_correlation import RADII, STUDY
+from undertow.studies.co_correlation import STUDY
+from undertow.studies.co_correlation.risk_bound import both_sides
 from undertow.studies.ledger import ledger
 from undertow.studies.reproduction import reproductions
-from undertow.studies.risk_bound import both_sides, reaches
 
-CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
-ENERGY, RISK = 0.5, 0.7
+TWO_LAYER = ("grid", "risk-bound", "activations", "estimators")
 
 
-def made_up(left: Callable[[float, int, int], float], *, seeds: int = 5) -> polars.DataFrame:
-    """Records in which the share of r·S left over is a function of radius, seed and width."""
-    rows = []
-    for activation in ("linear", "relu"):
-        for width in (16, 64):
-            for seed in range(seeds):
-                network = {
-                    "measure": "risk-bound",
-                    "activation": activation,
-                    "width": width,
-                    "q": 0.25,
-                    "seed": seed,
-                    "data_name": "digits",
-                    "variant": "paper",
-                }
-                for step in (0, 100):
-                    readings = {"risk": RISK, "energy": ENERGY, "holds_up_to": 0.0}
-                    for r in RADII:
-                        share = left(r, seed, width) if step else -1.0
-                        readings[f"gap@{r!r}"] = share * r * ENERGY
-                        readings[f"bound@{r!r}"] = RISK + r * ENERGY
-                        readings[f"adversarial@{r!r}"] = RISK + (1 - share) * r * ENERGY
-                    rows += [{**network, "step": step, "key": k, "value": v} for k, v in readings.items()]
-    return polars.DataFrame(rows)
+def part(name: str, variant: str, *, scale: str = "smoke") -> StudyConfig:
+    return STUDY.grids(scale, variant, parts=(name,))[0]
 
 
-def test_the_table_holds_both_sides_before_and_after_training() -> None:
-    frame = made_up(lambda r, _, __: 0.2 - r)
-    sides = both_sides(frame)
-    assert len(sides) == 2 * 2 * 5 * len(RADII)
-    assert sides["left"].to_list() == pytest.approx((0.2 - sides["r"]).to_list())
-    rise = (sides["bound"] - sides["adversarial"]).to_list()
-    assert rise == pytest.approx(sides["gap"].to_list())
-    assert both_sides(frame, trained=False)["left"].to_list() == pytest.approx([-1.0] * len(sides))
-    with pytest.raises(InputError, match="no record of the adversarial risk"):
-        both_sides(frame.filter(polars.col("measure") == "accuracy"))
-
-
-def test_an_inequality_with_room_everywhere_holds() -> None:
-    frame = made_up(lambda r, seed, _: 0.9 - r + 0.01 * seed)
-    for claim in CLAIMS.values():
-        assert claim(frame).verdict is Verdict.HOLDS
-    assert CLAIMS["C-b.linear"](frame).effect == pytest.approx(0.42)
-    assert CLAIMS["C-b.first-order"](frame).effect == pytest.approx(0.92)
-    assert "holds up to r = 0.5 … 0.5" in CLAIMS["C-b.linear"](frame).note
-    assert CLAIMS["C-b.linear"](made_up(lambda *_: 0.5, seeds=3)).verdict is Verdict.UNDECIDED
-
-
-def test_one_width_that_breaks_it_far_out_is_enough_against_it() -> None:
-    frame = made_up(lambda r, seed, width: 0.09 + 0.001 * seed - (r if width == 64 else 0.0))
-    found = CLAIMS["C-b.relu"](frame)
-    assert found.verdict is Verdict.FAILS
-    assert found.effect == pytest.approx(0.092 - 0.5)
-    assert "holds up to r = 0.03 … 0.5" in found.note
-    assert "on digits" in found.note
-    assert CLAIMS["C-b.first-order"](frame).verdict is Verdict.HOLDS
-
-
-def test_to_first_order_the_limit_counts_and_not_the_smallest_radius() -> None:
-    """With a share of 1e-4 − r the inequality fails at every measured r, and holds as r → 0."""
-    frame = made_up(lambda r, seed, _: 1e-4 + 1e-6 * seed - r)
-    assert CLAIMS["C-b.linear"](frame).verdict is Verdict.FAILS
-    assert reaches(both_sides(frame))["reach"].to_list() == [0.0] * 20
-    found = CLAIMS["C-b.first-order"](frame)
-    assert found.verdict is Verdict.HOLDS
-    assert found.effect == pytest.approx(1.02e-4)
-    assert CLAIMS["C-b.first-order"](made_up(lambda r, seed, _: -0.1 - r * seed)).verdict is Verdict.FAILS
-
-
-def test_reach_stops_at_the_first_failure() -> None:
-    frame = made_up(lambda r, *_: -0.1 if r == 0.03 else 0.1)
-    assert set(reaches(both_sides(frame))["reach"]) == {0.01}
+def shrunk(study: StudyConfig, *, epochs: int = 2, **axes: Any) -> StudyConfig:
+    training = study.training.model_copy(update={"epochs": epochs})
+    return study.model_copy(update={"training": training, "grid": {**study.grid, **axes}})
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
 @pytest.mark.parametrize("variant", ["paper", "paper-low-high", "authors"])
 def test_settings_follow_text_and_code(scale: str, variant: str) -> None:
-    study = STUDY.grids(scale, variant)[0]
-    trial = study.points[0].trial
-    data, model, training = trial.data, trial.model, trial.training
-    assert isinstance(data, NamedData)
-    assert isinstance(model, TwoLayerModel)
-    assert (training.optimizer, training.learning_rate, training.frozen) == ("sgd", 0.003, ("output.weight",))
-    assert trial.probe.split == "test"
-    bound = trial.probe.measures[0]
-    if variant == "authors":
-        assert (data.task, data.normalise, model.head) == (None, "centred", "gaussian")
-        assert (training.loss, training.batch_size, training.shuffle) == ("cross-entropy", 1024, False)
-        assert bound["unit"] == 2.0
-    else:
-        task = "parity" if variant == "paper" else "low-high"
-        assert (data.task, data.normalise, model.head) == (task, "unit-norm", "signs")
-        assert (training.loss, training.batch_size, training.shuffle) == ("bce", 512, True)
-        assert bound["unit"] == 1.0
-    assert {point.columns["activation"] for point in study.points} == {"linear", "relu"}
-    assert len({point.columns["seed"] for point in study.points}) >= 5
-    assert {point.columns["data_name"] for point in study.points} == {data.name}
-    if scale == "paper":
-        assert (data.name, data.limit, training.epochs, trial.probe.limit) == ("mnist", None, 50, None)
+    for study in STUDY.grids(scale, variant, parts=TWO_LAYER):
+        trial = study.points[0].trial
+        data, model, training = trial.data, trial.model, trial.training
+        assert isinstance(data, NamedData)
+        assert isinstance(model, TwoLayerModel)
+        assert (training.optimizer, training.frozen) == ("sgd", ("output.weight",))
+        assert trial.probe.split == "test"
+        if variant == "authors":
+            assert (data.task, data.normalise, model.head) == (None, "centred", "gaussian")
+            assert (training.loss, training.shuffle) == ("cross-entropy", False)
+        else:
+            task = "parity" if variant == "paper" else "low-high"
+            assert (data.task, data.normalise, model.head) == (task, "unit-norm", "signs")
+            assert (training.loss, training.shuffle) == ("bce", True)
+        assert {point.columns["data_name"] for point in study.points} == {data.name}
+        if scale == "paper":
+            assert (data.name, data.limit, training.epochs) == ("mnist", None, 50)
+            assert (training.learning_rate, training.batch_size) == (
+                0.003,
+                1024 if variant == "authors" else 512,
+            )
+        elif variant != "authors":
+            assert data.limit is not None
+            assert training.batch_size is not None
+            steps = training.epochs * data.limit / training.batch_size
+            assert training.learning_rate * steps == pytest.approx(17.7, rel=1e-3)  # the paper's time
+        if scale == "laptop":
+            names = [name for name in ("mnist", "fashion-mnist") if check(name).state is State.PRESENT]
+            assert data.name == [*names, "digits"][0]
+        if scale != "paper" or study.part != "grid":
+            assert len({point.columns["seed"] for point in study.points}) >= 5
+        assert validate(StudyConfig, study.model_dump(mode="json")) == study  # as the store reads it again
+        assert validate(TrialConfig, trial.model_dump(mode="json")).id == trial.id
+
+
+def test_the_paper_scale_is_the_papers_grid() -> None:
+    for variant in STUDY.variants:
+        study = part("grid", variant, scale="paper")
+        assert len(study.points) == 140
         assert {point.columns["width"] for point in study.points} == {2**k for k in range(4, 14)}
         assert {point.columns["q"] for point in study.points} == {-0.15, -0.1, -0.05, 0, 0.05, 0.15, 0.25}
-    if scale == "laptop":
-        assert data.name == ("mnist" if check("mnist").state is State.PRESENT else "digits")
-    assert validate(StudyConfig, study.model_dump(mode="json")) == study  # as the store reads it again
-    assert validate(TrialConfig, trial.model_dump(mode="json")).id == trial.id
+        assert len(study.groups) == 20  # of one width and activation, all q together
+        measures = {measure["name"]: measure for measure in study.probe.measures}
+        assert measures["robust-accuracy"]["attack"] == "autoattack"
+        assert (measures["robust-accuracy"]["eps"], measures["robust-accuracy"]["every"]) == ((0.5,), "end")
+        assert measures["collaboration"]["limit"] == 10_000
 
 
-def small(variant: str) -> StudyConfig:
-    study = STUDY.grids("smoke", variant)[0]
-    return study.model_copy(
-        update={
-            "training": study.training.model_copy(update={"epochs": 3}),
-            "grid": {**study.grid, "seed": (0, 1)},
-        }
-    )
+def test_every_claim_names_a_figure_and_parts_that_exist() -> None:
+    figures = {figure.name: figure for figure in STUDY.figures}
+    assert len(figures) == len(STUDY.figures)
+    assert len({claim.id for claim in STUDY.claims}) == len(STUDY.claims)
+    for claim in STUDY.claims:
+        assert claim.figure in figures or "growth" in claim.parts[0]  # one claim of those is a number alone
+        assert set(claim.parts) <= set(STUDY.parts)
+    printed = {"fig-1a", "fig-1b", "fig-1c", "fig-1d", *(f"fig-{n}{c}" for n in (3, 4) for c in "abcd")}
+    assert printed | {"fig-5a", "fig-5b", "fig-6"} <= set(figures)
 
 
-@pytest.mark.parametrize("variant", ["paper", "authors"])
-def test_a_smaller_run_ends_in_figures_and_verdicts(variant: str, tmp_path: Path) -> None:
-    study, store = small(variant), Store(tmp_path)
-    assert sweep(store, study, engine=Here()).complete
-    frame = store.frame()
-    assert {"risk-bound", "accuracy"} == set(frame["measure"])
-    assert set(frame["epoch"]) == {0, 3}
-    pictures = draw(*reproductions(store))
-    assert [path.name for path in pictures] == ["theorem-4-1.svg", "theorem-4-1-gap.svg"]
-    shown = pictures[0].read_text()
+@pytest.fixture(scope="module", params=["paper", "authors"])
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Store]:
+    """Parts of a variant made as small as they can be: for ``paper`` all but the growth of ϱ."""
+    variant, store = request.param, Store(tmp_path_factory.mktemp("runs"))
+    studies = [
+        shrunk(part("grid", variant), width=(16, 64), q=(-0.15, 0.25), seed=(0, 1)),
+        shrunk(part("risk-bound", variant), seed=(0,)),
+    ]
+    if variant == "paper":
+        studies += [
+            shrunk(part("activations", variant), seed=(0,)),
+            shrunk(part("depth", variant), seed=(0,)),
+            shrunk(part("estimators", variant), epochs=1, seed=(0,)),
+        ]
+    for study in studies:
+        assert sweep(store, study, engine=Here()).complete
+    return variant, store
+
+
+def test_a_small_run_ends_in_figures_and_verdicts(ran: tuple[str, Store]) -> None:
+    variant, store = ran
+    there = {each.config.part for each in store.studies()}
+    if variant == "paper":
+        (whole,) = reproductions(store)
+        drawn = {path.name for path in draw(whole)}
+        assert drawn == {f"{figure.name}.svg" for figure in STUDY.figures if set(figure.parts) <= there}
+    both = next(figure for figure in STUDY.figures if figure.name == "theorem-4-1")
+    shown = both.draw(store.frame().filter(polars.col("part") == "risk-bound")).to_json()
     assert ("in raw pixels" if variant == "authors" else "of inputs with norm 1") in shown
-    entries = [entry.row() for entry in ledger(store)]
-    assert [entry["id"] for entry in entries] == list(CLAIMS)
-    assert {entry["verdict"] for entry in entries} == {"undecided"}  # two seeds are too few
-    assert sweep(store, study, engine=Here()).notes == ()
-    # The supremum of a convex loss over growing balls is convex in r: the share cannot rise.
-    linear = both_sides(frame).filter(polars.col("activation") == "linear")
-    for network in linear.partition_by("seed"):
+    entries = {entry.claim.id: entry.finding for entry in ledger(store)}
+    assert entries["C-e"].effect is not None
+    assert {finding.verdict for finding in entries.values()} == {Verdict.UNDECIDED}  # two seeds are too few
+
+
+def test_the_share_left_over_cannot_rise_in_linear_networks(ran: tuple[str, Store]) -> None:
+    """The supremum of a convex loss over growing balls is convex in r."""
+    frame = ran[1].frame()
+    sides = both_sides(frame.filter(polars.col("part") == "risk-bound"))
+    for network in sides.filter(polars.col("activation") == "linear").partition_by("seed"):
         assert network["left"].diff().drop_nulls().max() < 1e-5  # type: ignore[operator]
 
 
-def test_what_is_measured_is_the_test_split_before_any_training(tmp_path: Path) -> None:
-    study, store = small("authors"), Store(tmp_path)
-    study = study.model_copy(update={"grid": {**study.grid, "activation": ("relu",), "seed": (0,)}})
-    sweep(store, study, engine=Here())
-    trial = study.points[0].trial
-    assert isinstance(trial.data, NamedData)
-    test = build_data(trial.data.model_copy(update={"split": "test", "limit": 40}))
-    net = build_network(trial, test)
-    start = {
-        (row["measure"], row["key"]): row["value"]
-        for row in store.frame().filter(polars.col("step") == 0).to_dicts()
-    }
-    right = net(test.x).argmax(1) == test.y
-    assert start["accuracy", ""] == pytest.approx(right.double().mean().item())
-    per_pixel = 2 * energy(net, test.x, test.y, loss="cross-entropy", dtype=torch.float64).value
-    assert start["risk-bound", "energy"] == pytest.approx(per_pixel, rel=1e-6)
+def test_what_is_measured_is_the_trained_network_on_test_points(ran: tuple[str, Store]) -> None:
+    """Against the functions themselves, on the stored weights; robust accuracy on raw images with pixels in [0, 1]."""
+    variant, store = ran
+    study = next(each for each in store.studies() if each.config.part == "grid")
+    trial, columns = study.trials[-1]
+    stored = store.trial(trial)
+    config = stored.config
+    assert isinstance(config.data, NamedData)
+    test = build_data(config.data.model_copy(update={"split": "test", "limit": 300}))
+    net = build_network(config, test)
+    net.load_state_dict(stored.weights)
+    found = {(r.measure, r.key): r.value for r in stored.records if r.epoch == 2}
+    few = test.x[:16]
+    rho = collaboration(net, few, seam="activation", dtype=torch.float64)
+    assert columns["activation"] == "relu"
+    assert found["collaboration", "activation:co_correlation"] == pytest.approx(rho.co_correlation, rel=2e-3)
+    assert found["collaboration", "activation:energy"] == pytest.approx(energy(net, few).value, rel=1e-3)
+    raw = relabel(load("digits", split="test", limit=16, flatten=True), config.data.task)
+    assert raw.bounds == (0.0, 1.0)
+    seen: dict[str, Any] = {"mean": 0.5, "std": 0.5} if variant == "authors" else {"unit_norm": True}
+    attacks = "autoattack" if variant == "paper" else ["apgd-ce", "apgd-t", "fab-t"]
+    attacked = robust_accuracy(
+        Classifier(net, bounds=(0.0, 1.0), **seen), raw.x, raw.y, eps=0.5, attack=attacks
+    )
+    assert found["robust-accuracy", "0.5"] == attacked.value  # FAB and Square find nothing more
+    assert attacked.value < attacked.clean
+    start = {(r.measure, r.key): r.value for r in stored.records if r.epoch == 0}
+    assert ("robust-accuracy", "0.5") not in start
+
+
+def test_larger_steps_for_the_same_time_give_the_same_co_correlation(tmp_path: Path) -> None:
+    """What the smaller scales rest on: on unit-norm inputs SGD follows the flow, and only η × steps counts."""
+    study = part("activations", "paper")
+    axes = {"activation": ("relu",), "seed": (0, 1)}
+    ends = []
+    for rate, epochs in ((study.training.learning_rate, 5), (study.training.learning_rate / 10, 50)):
+        training = study.training.model_copy(update={"learning_rate": rate, "epochs": epochs})
+        probe = study.probe.model_copy(update={"every": "ends"})
+        store = Store(tmp_path / f"{epochs}")
+        grid = {**study.grid, **axes}
+        sweep(
+            store,
+            study.model_copy(update={"training": training, "probe": probe, "grid": grid}),
+            engine=Here(),
+        )
+        rows = store.frame().filter(
+            (polars.col("key") == "activation:co_correlation") & (polars.col("epoch") == epochs)
+        )
+        ends.append(rows.sort("seed")["value"].to_list())
+    assert ends[0] == pytest.approx(ends[1], abs=0.02)
 
 
 def test_a_probe_on_a_split_needs_data_with_splits() -> None:
-    trial = STUDY.grids("smoke", "paper")[0].points[0].trial.model_dump(mode="json")
+    trial = part("risk-bound", "paper").points[0].trial.model_dump(mode="json")
     mixture = {"name": "kou-mixture"}
     with pytest.raises(ConfigError, match=r"kou-mixture has no splits: leave probe\.split out"):
         validate(TrialConfig, {**trial, "data": mixture})
@@ -197,12 +209,14 @@ def test_a_probe_on_a_split_needs_data_with_splits() -> None:
         validate(TrialConfig, {**trial, "probe": {"measures": [{"name": "risk-bound", "radi": [0.1]}]}})
     with pytest.raises(ConfigError, match="must be a word, a number or a list of them"):
         validate(TrialConfig, {**trial, "probe": {"measures": [{"name": "risk-bound", "radii": {}}]}})
+    with pytest.raises(ConfigError, match="limit = 0 must be a number of points"):
+        validate(TrialConfig, {**trial, "probe": {"measures": [{"name": "accuracy", "limit": 0}]}})
 
 
 @pytest.mark.full
 def test_the_smoke_scale_refutes_the_printed_inequality_for_linear_networks(tmp_path: Path) -> None:
     """For a linear logit with equal slopes everywhere curvature wins at once: measured, not assumed."""
-    study, store = STUDY.grids("smoke", "paper")[0], Store(tmp_path)
+    study, store = part("risk-bound", "paper"), Store(tmp_path)
     assert sweep(store, study, engine=Here()).complete
     verdicts = {entry.claim.id: entry.finding.verdict for entry in ledger(store)}
     assert verdicts["C-b.first-order"] is Verdict.HOLDS

@@ -14,6 +14,7 @@ __all__ = ["STUDIES", "find"]
 
 STUDIES = {
     "co-correlation": "undertow.studies.co_correlation",
+    "feature-averaging": "undertow.studies.feature_averaging",
     "stable-rank": "undertow.studies.stable_rank",
 }
 

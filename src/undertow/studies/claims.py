@@ -34,13 +34,17 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict with its evidence; ``note`` says what the effect is, or why there is no verdict."""
+    """A verdict with its evidence; ``note`` says what the effect is, or why there is no verdict.
+
+    ``line`` is what the effect was compared with.
+    """
 
     verdict: Verdict
     effect: float | None
     interval: tuple[float, float] | None
     n: int
     note: str = ""
+    line: float | None = None
 
 
 @dataclass(frozen=True)
@@ -91,9 +95,10 @@ def decide(
             if len(values) < FEWEST_SEEDS
             else ""
         )
-        return Finding(Verdict.UNDECIDED, effect, interval, len(values), "; ".join(filter(None, (note, why))))
+        notes = "; ".join(filter(None, (note, why)))
+        return Finding(Verdict.UNDECIDED, effect, interval, len(values), notes, line)
     low, high = interval
     beyond, short = (low > line, high < line) if above is not None else (high < line, low > line)
     # A value exactly on the line (a bound that is attained) is on neither side.
     verdict = Verdict.HOLDS if beyond else Verdict.FAILS if short else Verdict.UNDECIDED
-    return Finding(verdict, effect, interval, len(values), note)
+    return Finding(verdict, effect, interval, len(values), note, line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from undertow.errors import InputError
@@ -36,6 +36,7 @@ class Entry:
             "effect": self.finding.effect,
             "interval": None if self.finding.interval is None else list(self.finding.interval),
             "n": self.finding.n,
+            "line": self.finding.line,
             "note": self.finding.note,
             "figure": self.claim.figure,
         }
@@ -61,14 +62,20 @@ def _test(claim: Claim, reproduction: Reproduction) -> Finding:
     frame = reproduction.frame(claim.parts)
     if frame.is_empty():
         return Finding(Verdict.UNDECIDED, None, None, 0, "no trial is finished yet")
+    missing, trials = reproduction.missing(claim.parts)
     try:
         finding = claim.test(frame)
     except InputError as error:
         finding = Finding(Verdict.UNDECIDED, None, None, 0, str(error))
-    missing, trials = reproduction.missing(claim.parts)
+    except Exception as error:
+        # Half a grid can lack whatever a test relies on; a whole one that cannot be judged is a mistake of ours.
+        if not missing:
+            raise
+        why = f"it cannot be judged on what is there ({type(error).__name__}: {error})"
+        finding = Finding(Verdict.UNDECIDED, None, None, 0, why)
     if not missing:
         return finding
     # What is there so far may be a biased selection: evidence, but no verdict.
     note = f"{missing} of {trials} trials are missing"
     note = f"{finding.note}; {note}" if finding.note else note
-    return Finding(Verdict.UNDECIDED, finding.effect, finding.interval, finding.n, note)
+    return replace(finding, verdict=Verdict.UNDECIDED, note=note)

@@ -12,6 +12,7 @@ zero and grows with the head's, which is why little happens for the first thousa
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from undertow.errors import InputError
@@ -146,12 +147,12 @@ def limit(frame: polars.DataFrame, *, activation: str, line: float) -> Finding:
     if drift < 0.01 and loss < 0.01 * math.log(2):
         return finding
     unsettled = f"{note}; not at rest yet (loss {loss:.3g}, change {drift:.1%} in the last fifth)"
-    return Finding(Verdict.UNDECIDED, finding.effect, finding.interval, finding.n, unsettled)
+    return replace(finding, verdict=Verdict.UNDECIDED, note=unsettled)
 
 
 def over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Fig 1 left: stable rank over all epochs."""
-    from undertow.report.curves import curves_by_seed
+    from undertow.drawing.curves import curves_by_seed
 
     return curves_by_seed(curves(frame), x="epoch", y="stable rank of W", colour="init", facet="activation")
 
@@ -160,7 +161,7 @@ def last_fifth(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Fig 1 right: the last 1000 of 5000 epochs."""
     import polars
 
-    from undertow.report.curves import curves_by_seed
+    from undertow.drawing.curves import curves_by_seed
 
     tidy = curves(frame)
     late = tidy.filter(polars.col("epoch") >= 0.8 * polars.col("epoch").max())
@@ -171,10 +172,12 @@ STUDY = Study(
     name="stable-rank",
     title="Stable rank of two-layer networks on nearly orthogonal data",
     source=f"{_REPORT}, Fig 1",
+    summary="On data whose points are nearly orthogonal, the first layer is said to collapse toward rank one or two "
+    "while it learns. The stable rank ‖W‖_F²/‖W‖₂² shows it, for five scales of the start.",
     costs={
         "smoke": "50 small trials, about 5 s on one core",
-        "laptop": "60 trials, 100 s on one core, a minute on two (--engine processes)",
-        "paper": "200 trials, about 6 minutes on two cores (--engine processes)",
+        "laptop": "60 trials, about a minute on two cores",
+        "paper": "200 trials, about 6 minutes on two cores",
     },
     variants={
         "paper": "the five init scales are standard deviations",

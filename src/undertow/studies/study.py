@@ -37,7 +37,8 @@ class Study:
     """Grids of trials at three scales, the figures drawn from their records, the claims tested on them.
 
     ``costs`` says for each scale how long it takes and where; ``variants`` what each one means. Each of the
-    ``parts`` is one grid: a study with one kind of trial calls it ``main``.
+    ``parts`` is one grid: a study with one kind of trial calls it ``main``. ``summary`` tells a newcomer in
+    two sentences what the paper says.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Study:
     parts: Mapping[str, Part]
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
+    summary: str = ""
 
     def grids(self, scale: str, variant: str, *, parts: Sequence[str] = ()) -> tuple[StudyConfig, ...]:
         """The configurations of the study's parts, or of those named, at a scale, in a variant."""

@@ -8,6 +8,11 @@ the share can only fall from there.
 R_rob comes from attacks and is a lower bound: a negative gap refutes the inequality at that r, a positive one
 stands as far as these attacks reach. On a finite sample the theorem is about the sample's own distribution,
 so that few test points suffice to test it.
+
+Units of r. The theorem's ball knows no box, so there is none here. For ``authors`` r is in raw pixels
+([0, 1] images): the networks see 2r, and S is the slope per raw pixel. For ``paper`` the data of the theorem
+*are* the unit vectors, each image scaled by its own norm, and r is relative to it: an MNIST image has a norm
+of about 9, so that the paper's attack budget of 0.5 pixels is r ≈ 0.055.
 """
 
 from __future__ import annotations
@@ -18,15 +23,52 @@ from typing import TYPE_CHECKING, Any
 from undertow.errors import InputError
 from undertow.studies.bootstrap import mean_interval
 from undertow.studies.claims import Claim, Finding, decide
-from undertow.studies.study import Figure
+from undertow.studies.co_correlation.setting import PAPER, data_names, shared
+from undertow.studies.study import Figure, Scale
 
 if TYPE_CHECKING:
     import altair
     import polars
 
-__all__ = ["CLAIMS", "FIGURES", "both_sides", "reaches"]
+__all__ = ["CLAIMS", "FIGURES", "RADII", "both_sides", "reaches", "risk_bound"]
 
-_THEOREM = "Wang, Min & Ruan 2024, Theorem 4.1 (Eq. 8)"
+BUDGET = 0.5
+"""The radius of the paper's attacks (§6), the largest one looked at."""
+RADII = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, BUDGET)
+_THEOREM = f"{PAPER}, Theorem 4.1 (Eq. 8)"
+_SIZES: dict[Scale, dict[str, Any]] = {
+    "smoke": {"radii": (0.001, BUDGET), "widths": (16,), "q": (0.25,), "test": 10, "seeds": 5},
+    "laptop": {"radii": RADII, "widths": (16, 128), "q": (0.25,), "test": 40, "seeds": 5},
+    "paper": {
+        "radii": RADII,
+        "widths": (16, 128, 1024, 8192),
+        "q": (-0.15, 0.0, 0.25),
+        "test": 300,
+        "seeds": 5,
+    },
+}
+
+
+def risk_bound(scale: Scale, variant: str) -> dict[str, Any]:
+    """The part's configuration: both sides of the inequality before training and after it."""
+    size, sections = _SIZES[scale], shared(scale, variant)
+    unit = 2.0 if variant == "authors" else 1.0
+    return {
+        **sections,
+        "probe": {
+            "measures": [{"name": "risk-bound", "radii": list(size["radii"]), "unit": unit}, "accuracy"],
+            "every": "ends",
+            "split": "test",
+            "limit": size["test"],
+        },
+        "grid": {
+            "data.name": [sections["data"]["name"]],
+            "activation": ["linear", "relu"],
+            "width": list(size["widths"]),
+            "q": list(size["q"]),
+            "seed": list(range(size["seeds"])),
+        },
+    }
 
 
 def both_sides(frame: polars.DataFrame, *, trained: bool = True) -> polars.DataFrame:
@@ -65,7 +107,7 @@ def as_printed(frame: polars.DataFrame, activation: str) -> Finding:
     worst = sides.group_by("seed").agg(polars.col("left").min()).sort("seed")["left"]
     note = (
         f"effect: smallest gap/(r·S) over the grid and r; {_by_radius(sides)}; {_reach(sides)}; "
-        f"{_data_name(frame)}; R_rob by attack, a lower bound"
+        f"{data_names(frame)}; R_rob by attack, a lower bound"
     )
     return decide(worst.to_list(), above=0.0, note=note)
 
@@ -81,7 +123,7 @@ def first_order(frame: polars.DataFrame) -> Finding:
         limit=(left.filter(r == near).first() * far - left.filter(r == far).first() * near) / (far - near)
     )
     worst = limits.group_by("seed").agg(polars.col("limit").min()).sort("seed")["limit"]
-    note = f"effect: smallest gap/(r·S) over the grid as r → 0; {_data_name(frame)}"
+    note = f"effect: smallest gap/(r·S) over the grid as r → 0; {data_names(frame)}"
     return decide(worst.to_list(), above=0.0, note=note)
 
 
@@ -115,10 +157,6 @@ def _reach(sides: polars.DataFrame) -> str:
         f"as printed it holds up to r = {min(reach):g} … {max(reach):g} "
         f"(median {statistics.median(reach):g} of {len(reach)} networks)"
     )
-
-
-def _data_name(frame: polars.DataFrame) -> str:
-    return "on " + ", ".join(frame["data_name"].unique().sort())
 
 
 def sides_by_radius(frame: polars.DataFrame) -> altair.TopLevelMixin:
@@ -169,19 +207,25 @@ def _curves(tidy: polars.DataFrame, x: altair.X, axis: altair.Axis, *, curves: l
     """Mean over seeds with its 95 % interval, coloured by width, dashed by kind of curve."""
     import altair
 
+    from undertow.studies.co_correlation.colours import of_widths
+
     stroke: dict[str, Any] = {"symbolType": "stroke", "symbolOpacity": 1, "symbolStrokeWidth": 2}
-    # Without viridis' lightest fifth, which is lost on white.
-    shades = altair.Scale(scheme=altair.SchemeParams("viridis", extent=[0.05, 0.8]))
+    colours = of_widths(tidy["width"].unique())
+    shades = altair.Scale(domain=[int(width) for width in colours], range=list(colours.values()))
     colour = altair.Color("width:O", title="width m", scale=shades, legend=altair.Legend(**stroke))
     kinds = altair.Legend(**stroke, symbolSize=300, labelLimit=220)
     dash = altair.StrokeDash("curve:N", title=None, sort=curves, legend=kinds)
     data = altair.InlineData(values=_over_seeds(tidy))
-    base = altair.Chart().encode(x, colour)
+    shown = ["activation:N", "width:Q", "q:Q", "r:Q", "curve:N"]
+    numbers = [altair.Tooltip(f"{name}:Q", format=".4g") for name in ("mean", "low", "high")]
+    base = altair.Chart().encode(x, colour, tooltip=[*shown, *numbers])
     band = base.mark_area(opacity=0.12).encode(
         altair.Y("low:Q", axis=axis), altair.Y2("high:Q"), altair.Detail("curve:N")
     )
     line = base.mark_line(strokeWidth=1.6).encode(altair.Y("mean:Q", axis=axis), dash)
-    return altair.layer(band, line, data=data)
+    # What a pointer finds: a point at every radius, not seen.
+    points = base.mark_point(opacity=0, filled=True).encode(altair.Y("mean:Q", axis=axis))
+    return altair.layer(band, line, points, data=data)
 
 
 def _radius(frame: polars.DataFrame) -> str:
@@ -214,7 +258,7 @@ def _panels(layers: Any, frame: polars.DataFrame, what: str) -> altair.TopLevelM
     import altair
 
     names = "datum.value == 'relu' ? 'ReLU networks' : 'linear networks'"
-    text = f"{what} ({_data_name(frame)}); mean of {frame['seed'].n_unique()} seeds, band: its 95 % interval"
+    text = f"{what} ({data_names(frame)}); mean of {frame['seed'].n_unique()} seeds, band: its 95 % interval"
     panels: altair.TopLevelMixin = (
         layers.properties(width=300, height=190)
         .facet(
@@ -228,8 +272,13 @@ def _panels(layers: Any, frame: polars.DataFrame, what: str) -> altair.TopLevelM
 
 
 FIGURES = (
-    Figure("theorem-4-1", "Adversarial risk R_rob(r) and its bound R + r·S(L∘f)", sides_by_radius),
-    Figure("theorem-4-1-gap", "Share of the allowance r·S(L∘f) left over", left_over),
+    Figure(
+        "theorem-4-1",
+        "Adversarial risk R_rob(r) and its bound R + r·S(L∘f)",
+        sides_by_radius,
+        parts=("risk-bound",),
+    ),
+    Figure("theorem-4-1-gap", "Share of the allowance r·S(L∘f) left over", left_over, parts=("risk-bound",)),
 )
 CLAIMS = (
     Claim(
@@ -237,17 +286,23 @@ CLAIMS = (
         "R_rob(r) ≤ R + r·S(L∘f) to first order, as r → 0 (linear and ReLU networks).",
         _THEOREM,
         first_order,
+        parts=("risk-bound",),
+        figure="theorem-4-1-gap",
     ),
     Claim(
         "C-b.linear",
         "R_rob(r) ≤ R + r·S(L∘f) as printed, at every r up to the paper's 0.5 (linear networks).",
         _THEOREM,
         lambda frame: as_printed(frame, "linear"),
+        parts=("risk-bound",),
+        figure="theorem-4-1-gap",
     ),
     Claim(
         "C-b.relu",
         "R_rob(r) ≤ R + r·S(L∘f) as printed, at every r up to the paper's 0.5 (ReLU networks).",
         _THEOREM,
         lambda frame: as_printed(frame, "relu"),
+        parts=("risk-bound",),
+        figure="theorem-4-1-gap",
     ),
 )

@@ -1,0 +1,86 @@
+"""Collaboration between layers (Wang, Min & Ruan 2024): how gradient descent aligns the layers of a network.
+
+The co-correlation ϱ of two layers says how far what one stretches most is what the next stretches most. The paper
+proves and measures that it rises during training, and links the energy S(f) that it drives to robustness. The parts:
+
+=============== ============================================================================ ==================
+``grid``        widths × q × {linear, ReLU}: ϱ over training, robust accuracy after it        Figures 1, 3–6
+``risk-bound``  the adversarial risk beside R + r·S(L∘f)                                      Theorem 4.1
+``activations`` ϱ for activations with a bounded derivative                                   Assumption 5.4
+``depth``       the energy budget of networks with three and four hidden layers               Theorem 4.5
+``estimators``  the paper's Algorithms 1 and 2 beside exact norms                             Appendix E
+``growth``, …   the rate of ϱ beside the bounds on it, for ReLU and other activations         Theorems 5.3, 5.5
+=============== ============================================================================ ==================
+"""
+
+from __future__ import annotations
+
+from undertow.studies.co_correlation import (
+    activations,
+    decomposition,
+    depth,
+    dynamics,
+    estimators,
+    grid,
+    growth,
+    heat_maps,
+    risk_bound,
+    robustness,
+    width,
+)
+from undertow.studies.co_correlation.setting import PAPER
+from undertow.studies.study import Study
+
+__all__ = ["STUDY"]
+
+STUDY = Study(
+    name="co-correlation",
+    title="Collaboration between the layers of two-layer networks",
+    source=PAPER,
+    summary="Gradient descent aligns neighbouring layers: their co-correlation ϱ rises, most of all in wide networks "
+    "with a small start, and with it the Dirichlet energy that makes a network fragile.",
+    costs={
+        "smoke": "190 small trials on digits, about 20 s on two cores",
+        "laptop": "trials on 3,840 images of MNIST (Fashion-MNIST or digits where it is not on this machine); "
+        "5 to 6 minutes on two cores",
+        "paper": "140 networks on MNIST and the smaller parts beside them, for a GPU",
+    },
+    variants={
+        "paper": "one logit, parity, head ±1/√m, unit-norm inputs",
+        "paper-low-high": "the same with digits 0–4 against 5–9",
+        "authors": "ten classes, Gaussian head, pixels in [-1, 1], no shuffling",
+    },
+    parts={
+        "grid": grid.grid,
+        "risk-bound": risk_bound.risk_bound,
+        "activations": activations.activations,
+        "depth": depth.depth,
+        "estimators": estimators.estimators,
+        **growth.PARTS,
+    },
+    figures=(
+        *heat_maps.FIGURES[:2],
+        *dynamics.FIGURES,
+        *heat_maps.FIGURES[2:],
+        *decomposition.FIGURES,
+        *width.FIGURES,
+        *growth.FIGURES,
+        *risk_bound.FIGURES,
+        *activations.FIGURES,
+        *depth.FIGURES,
+        *estimators.FIGURES,
+    ),
+    claims=(
+        *robustness.CLAIMS[:3],
+        *risk_bound.CLAIMS,
+        *decomposition.CLAIMS,
+        *dynamics.CLAIMS,
+        *width.CLAIMS,
+        *growth.CLAIMS,
+        *heat_maps.CLAIMS,
+        *robustness.CLAIMS[3:],
+        *activations.CLAIMS,
+        *depth.CLAIMS,
+        *estimators.CLAIMS,
+    ),
+)

@@ -1,0 +1,49 @@
+"""Feature averaging (Li, Pan, Lyu & Li 2025): gradient descent adds up the features of a class, and is fragile for it.
+
+Each module brings one group of rows: its grids in ``PARTS``, its ``FIGURES`` and its ``CLAIMS``.
+"""
+
+from __future__ import annotations
+
+from undertow.studies.feature_averaging import (
+    averaging,
+    decoupling,
+    frozen_features,
+    images,
+    kkt,
+    li2022,
+    manifold,
+    min_vidal,
+    radius,
+    robust_solution,
+    simplicity,
+    synthetic,
+)
+from undertow.studies.study import Study
+
+__all__ = ["STUDY"]
+
+_ROWS = (frozen_features, images, min_vidal, kkt, manifold, li2022, simplicity)
+"""Rows with grids of their own, in the order of their claims F-m … F-s."""
+
+STUDY = Study(
+    name="feature-averaging",
+    title="Averaged and decoupled features, and how robust they are",
+    source="Li, Pan, Lyu & Li 2025 (slides); Li 2024 (talk)",
+    summary="Where a class consists of several clusters, gradient descent is said to give every neuron the average of "
+    "their centres instead of one centre each. The average classifies perfectly, and is far easier to attack.",
+    costs={
+        "smoke": "53 small trials on synthetic clusters and digits, about 17 s on two cores",
+        "laptop": "276 trials on synthetic clusters and 110 others, with MNIST or digits; about 5 minutes on two cores",
+        "paper": "d = 3072 and up to 20 seeds, images and their networks at full size, for a GPU",
+    },
+    variants={
+        "paper": "the experiments' start σ_w = σ_b = 1e-5, η = 0.001 at d = 3072, T = 100 at k = 10",
+        "slides": "the theorem's start σ_w² = 1/d, σ_b² = 1/d², η = 1/√d, T = d/3",
+    },
+    parts={name: part for rows in (synthetic, *_ROWS) for name, part in rows.PARTS.items()},
+    figures=tuple(figure for rows in (averaging, radius, *_ROWS) for figure in rows.FIGURES),
+    claims=tuple(
+        claim for rows in (averaging, radius, robust_solution, decoupling, *_ROWS) for claim in rows.CLAIMS
+    ),
+)

@@ -1,0 +1,86 @@
+"""Heat maps and curves: the numbers they carry, the colours they take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars
+import pytest
+import vl_convert
+
+from undertow.drawing.curves import curves_by_seed
+from undertow.drawing.heat_maps import heat_map
+from undertow.drawing.shades import shade, shades
+from undertow.studies.co_correlation.colours import of_q, of_widths
+
+
+def values_in(figure: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+
+    def look(part: Any) -> None:
+        if isinstance(part, dict) and "mean" in part:
+            found.append(part)
+        elif isinstance(part, dict | list):
+            for each in part.values() if isinstance(part, dict) else part:
+                look(each)
+
+    look(figure.to_dict())
+    return found
+
+
+def grid() -> polars.DataFrame:
+    return polars.DataFrame(
+        [
+            {"width": width, "q": q, "seed": seed, "epoch": epoch, "value": width * (1 + q) + seed + epoch}
+            for width in (16, 64)
+            for q in (-0.15, 0.25)
+            for seed in (0, 2)
+            for epoch in (0, 1)
+        ]
+    )
+
+
+def test_a_heat_map_carries_means_and_extremes_over_seeds() -> None:
+    last = grid().filter(polars.col("epoch") == 1)
+    figure = heat_map(last, x="width", y="q", value="value", title="made up", beside=("epoch",))
+    cells = {(row["width"], row["q"]): row for row in values_in(figure)}
+    assert cells[16, 0.25]["mean"] == pytest.approx(16 * 1.25 + 1 + 1)
+    assert (cells[16, 0.25]["low"], cells[16, 0.25]["high"]) == (21.0, 23.0)
+    assert cells[64, 0.25]["pale"]
+    assert not cells[16, -0.15]["pale"]
+    assert "made up; mean of 2 seeds" in vl_convert.vegalite_to_svg(figure.to_json())
+    fixed = heat_map(last, x="width", y="q", value="value", title="", domain=(0.0, 1000.0))
+    assert not any(row["pale"] for row in values_in(fixed))
+
+
+def test_a_wide_range_of_positive_values_is_coloured_by_its_logarithm() -> None:
+    wide = grid().with_columns(value=10.0 ** (polars.col("width") / 16))
+    figure = heat_map(wide, x="width", y="q", value="value", title="")
+    assert '"log"' in figure.to_json()
+    assert '"log"' not in heat_map(grid(), x="width", y="q", value="value", title="").to_json()
+
+
+def test_curves_take_the_colours_they_are_given_and_name_every_point() -> None:
+    tidy = grid().filter(polars.col("q") == 0.25)
+    figure = curves_by_seed(
+        tidy,
+        x="epoch",
+        y="ϱ",
+        colour="width",
+        colours=of_widths([16, 64]),
+        domain=(0.0, 100.0),
+        title="made up",
+    )
+    text = figure.to_json()
+    assert all(colour in text for colour in of_widths([16, 64]).values())
+    point = next(row for row in values_in(figure) if row["width"] == "16" and row["epoch"] == 1)
+    assert (point["mean"], point["low"], point["high"], point["seeds"]) == (22.0, 21.0, 23.0, 2)
+    picture = vl_convert.vegalite_to_svg(text)
+    assert "made up; mean of 2 seeds" in picture
+
+
+def test_one_value_has_one_colour_whatever_else_is_shown() -> None:
+    assert of_widths([16, 64])["64"] == of_widths([64, 512, 8192])["64"]
+    assert of_q([0.05])["0.05"] == of_q([-0.15, 0.05, 0.25])["0.05"]
+    assert len(set(of_widths(2**k for k in range(4, 14)).values())) == 10
+    assert shades([0, 1], between=(0, 1)) == {"0": shade(0.0), "1": shade(1.0)}
