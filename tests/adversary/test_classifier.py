@@ -93,3 +93,24 @@ def test_dropout_is_switched_off_and_on_again() -> None:
     assert robust_accuracy(net, X, Y, eps=0.2, attack="apgd-ce").value == plain.value
     assert net.training
     assert net[1].training
+
+
+def test_division_by_the_norm_keeps_certificates_of_homogeneous_networks_only() -> None:
+    """f(x/‖x‖) = f(x)/‖x‖ without offsets: the same decisions, so the same proofs; with offsets none is given."""
+    plain = nn.Sequential(nn.Linear(4, 6, bias=False), nn.ReLU(), nn.Linear(6, 2, bias=False))
+    torch.manual_seed(0)
+    for weight in plain.parameters():
+        nn.init.normal_(weight)
+    x = torch.rand(10, 4, generator=torch.Generator().manual_seed(1)) + 0.5
+    y = plain(x).argmax(1)
+    own = robust_accuracy(Classifier(plain), x, y, eps=0.1)
+    divided = robust_accuracy(Classifier(plain, unit_norm=True), x, y, eps=0.1)
+    assert (divided.value, divided.proved) == (own.value, own.proved)
+    assert own.proved > 0
+    several = robust_accuracy(Classifier([plain, plain], unit_norm=True), x, y, eps=0.1)
+    assert isinstance(several.value, torch.Tensor)
+    assert several.value.tolist() == [own.value, own.value]
+    offset = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+    found = robust_accuracy(Classifier(offset, unit_norm=True), x, offset(x).argmax(1), eps=0.1)
+    assert found.proved == 0.0
+    assert "no certificate" in " ".join(found.notes)

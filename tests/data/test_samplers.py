@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from undertow.data import Dataset, cluster_centres, d_binary, kou_mixture
+from undertow.data import Dataset, by_cluster, cluster_centres, d_binary, kou_mixture
 from undertow.errors import InputError
 
 
@@ -54,7 +54,7 @@ class TestDBinary:
         n=st.integers(1, 30),
         seed=st.integers(0, 2**31),
         balance=st.floats(0.1, 10),
-        noise=st.sampled_from(["gaussian", "rademacher", "uniform"]),
+        noise=st.sampled_from(["gaussian", "rademacher", "uniform", "sparse"]),
     )
     def test_any_sizes(self, k: int, extra: int, n: int, seed: int, balance: float, noise: str) -> None:
         d = k + extra
@@ -72,7 +72,7 @@ class TestDBinary:
         assert abs(positive / k - share) <= min(abs(p / k - share) for p in range(1, k)) + 1e-12
 
     def test_clusters_are_uniform_and_noise_has_its_variance(self) -> None:
-        for noise in ("gaussian", "rademacher", "uniform"):
+        for noise in ("gaussian", "rademacher", "uniform", "sparse"):
             data = d_binary(n=5000, d=64, k=10, sigma=1.5, noise=noise, seed=2)
             counts = data.details["cluster"].bincount(minlength=10).double()
             chi_squared = ((counts - 500) ** 2 / 500).sum()
@@ -80,7 +80,12 @@ class TestDBinary:
             xi = data.details["noise"].double()
             assert abs(xi.var() / 1.5**2 - 1) < 0.02
             assert abs(xi.mean()) < 5 * 1.5 / math.sqrt(xi.numel())
-            largest = {"gaussian": math.inf, "rademacher": 1.5, "uniform": 1.5 * math.sqrt(3)}[noise]
+            largest = {
+                "gaussian": math.inf,
+                "rademacher": 1.5,
+                "uniform": 1.5 * math.sqrt(3),
+                "sparse": 1.5 * math.sqrt(10),
+            }[noise]
             assert xi.abs().max() <= largest * (1 + 1e-6)
 
     def test_the_sanity_marks_of_the_theory(self) -> None:
@@ -113,6 +118,19 @@ class TestDBinary:
         train = d_binary(n=3, d=12, k=4, seed=5)
         test = d_binary(n=9, d=12, k=4, seed=6, centres=train.details["centres"])
         assert test.details["centres"].equal(train.details["centres"])
+
+    def test_sparse_noise_touches_a_tenth(self) -> None:
+        xi = d_binary(n=400, d=100, k=2, noise="sparse", seed=1).details["noise"]
+        assert abs((xi != 0).double().mean() - 0.1) < 5 * math.sqrt(0.09 / xi.numel())
+
+    def test_labels_by_cluster_keep_the_two_classes(self) -> None:
+        data = d_binary(n=20, d=30, k=4, seed=5)
+        named = by_cluster(data)
+        assert named.classes == 4
+        assert named.y.equal(data.details["cluster"])
+        assert named.take([3, 1]).details["label"].equal(data.y[[3, 1]])
+        with pytest.raises(InputError, match="draw it with d_binary"):
+            by_cluster(kou_mixture(n=3, d=5))
 
     def test_what_cannot_be_is_refused(self) -> None:
         with pytest.raises(InputError, match="raise d"):

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same table as below, for type checkers and editors
+    from undertow.data.clusters import by_cluster as by_cluster
     from undertow.data.clusters import cluster_centres as cluster_centres
     from undertow.data.clusters import d_binary as d_binary
     from undertow.data.dataset import Dataset as Dataset
@@ -45,6 +46,7 @@ _WHERE = {
     "kou_mixture": "undertow.data.mixture",
     "d_binary": "undertow.data.clusters",
     "cluster_centres": "undertow.data.clusters",
+    "by_cluster": "undertow.data.clusters",
     # What is on this machine, and how to get the rest
     "available": "undertow.data.sources",
     "check": "undertow.data.sources",

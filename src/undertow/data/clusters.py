@@ -12,9 +12,10 @@ from undertow.data.dataset import Dataset
 from undertow.data.drawing import cpu_generator, require_positive
 from undertow.errors import InputError, nearest
 
-__all__ = ["Noise", "cluster_centres", "d_binary"]
+__all__ = ["Noise", "by_cluster", "cluster_centres", "d_binary"]
 
-Noise = Literal["gaussian", "rademacher", "uniform"]
+Noise = Literal["gaussian", "rademacher", "uniform", "sparse"]
+_DENSITY = 0.1  # the share of coordinates that sparse noise touches
 
 
 def d_binary(
@@ -36,7 +37,8 @@ def d_binary(
     The centres have norm √d (or ``norm``) and are orthogonal; ``cosine`` relaxes that, see
     :func:`cluster_centres`. J₊ are the first |J₊| clusters, with |J₊|/|J₋| as near to ``balance`` as k
     allows (both sides get at least one). The noise ξ has mean 0 and variance σ² in every coordinate:
-    "gaussian" N(0, σ²), or sub-Gaussian and bounded, "rademacher" ±σ, "uniform" on [−√3 σ, √3 σ].
+    "gaussian" N(0, σ²), or sub-Gaussian and bounded, "rademacher" ±σ, "uniform" on [−√3 σ, √3 σ], "sparse"
+    ±√10 σ in a tenth of the coordinates and 0 in the others.
 
     Labels are 1 for J₊ and 0 for J₋. ``details`` has "centres" (k, d), "cluster" (n,), "noise" (n, d) and
     "cluster_sign" (k,), ±1. Pass another set's centres to draw test data of the same distribution;
@@ -71,6 +73,26 @@ def d_binary(
         classes=2,
         details={"centres": mu.float(), "cluster": cluster, "noise": xi.float(), "cluster_sign": sign},
         aligned=("cluster", "noise"),
+    )
+
+
+def by_cluster(data: Dataset) -> Dataset:
+    """The same points labelled 0 … k−1 by their cluster; the two classes stay in ``details["label"]``.
+
+    This is the detailed supervision of the feature-decoupling theorem.
+
+    >>> by_cluster(d_binary(n=5, d=8, k=4)).classes
+    4
+    """
+    missing = [key for key in ("cluster", "centres") if key not in data.details]
+    if missing:
+        raise InputError(f"{data.name} does not know its clusters; draw it with d_binary.")
+    return data.with_content(
+        y=data.details["cluster"],
+        name=f"{data.name}-clusters",
+        classes=len(data.details["centres"]),
+        details={**data.details, "label": data.y},
+        aligned=(*data.aligned, "label"),
     )
 
 
@@ -121,4 +143,8 @@ def _standard_noise(kind: str, n: int, d: int, draw: torch.Generator) -> Tensor:
         return 2.0 * torch.randint(2, (n, d), generator=draw).double() - 1.0
     if kind == "uniform":
         return math.sqrt(3.0) * (2.0 * torch.rand(n, d, generator=draw, dtype=torch.float64) - 1.0)
+    if kind == "sparse":
+        touched = torch.rand(n, d, generator=draw, dtype=torch.float64) < _DENSITY
+        signs = 2.0 * torch.randint(2, (n, d), generator=draw).double() - 1.0
+        return touched * signs / math.sqrt(_DENSITY)
     raise InputError(f"There is no noise {kind!r}; {nearest(kind, get_args(Noise))}")

@@ -1,0 +1,115 @@
+"""Which features a network uses, and how linear it is (Shah et al. 2020; Nakkiran et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from undertow.errors import InputError
+
+__all__ = ["Agreement", "LinearModel", "agreement", "best_linear_model", "randomised"]
+
+
+def randomised(x: Tensor, columns: Sequence[int] | slice, *, generator: torch.Generator) -> Tensor:
+    """x with the given columns taken from other rows, all from the same one: they say nothing about the label any more.
+
+    What a network then loses of its accuracy is what it had from these features; their own distribution, and
+    what they have in common with each other, stays.
+
+    >>> x = torch.tensor([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
+    >>> mixed = randomised(x, [1], generator=torch.Generator().manual_seed(0))
+    >>> mixed[:, 0].tolist(), sorted(mixed[:, 1].tolist())
+    ([1.0, 2.0, 3.0], [10.0, 20.0, 30.0])
+    """
+    order = torch.randperm(len(x), generator=generator).to(x.device)
+    mixed = x.clone()
+    mixed[:, columns] = x[order][:, columns]
+    return mixed
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """x ↦ ⟨w, x⟩ + b, positive for label 1."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x.flatten(1).double() @ self.weight + self.bias
+
+
+def best_linear_model(x: Tensor, y: Tensor, *, ridge: float = 1e-3, steps: int = 30) -> LinearModel:
+    """The linear classifier of least logistic loss, labels 0 and 1, by Newton's method in float64.
+
+    ``ridge``·‖w‖²/2 is added to the mean loss: separable data has no minimum without it, and the limit of a
+    small ridge is the hard-margin one.
+
+    >>> model = best_linear_model(torch.tensor([[1.0], [-1.0]]), torch.tensor([1, 0]))
+    >>> model(torch.tensor([[2.0], [-3.0]])).sign().tolist()
+    [1.0, -1.0]
+    """
+    if not bool(((y == 0) | (y == 1)).all()):
+        raise InputError("a linear classifier of two classes wants labels 0 and 1.")
+    rows = torch.cat([x.flatten(1).double(), torch.ones(len(x), 1).to(x.device).double()], dim=1)
+    signs = 2.0 * y.to(rows) - 1
+    penalty = torch.full((rows.shape[1],), ridge).to(rows)
+    penalty[-1] = 1e-9  # the bias is free, as far as a system of equations allows
+    w = torch.zeros(rows.shape[1]).to(rows)
+    for _ in range(steps):
+        slope = torch.sigmoid(-signs * (rows @ w))
+        gradient = -(rows.T @ (signs * slope)) / len(rows) + penalty * w
+        curvature = (rows.T * (slope * (1 - slope))) @ rows / len(rows) + torch.diag(penalty)
+        step = torch.linalg.solve(curvature, gradient)
+        # A full Newton step overshoots where the logistic loss is flat; its length is known to be safe below 1.
+        w = w - step / max(1.0, float((rows @ step).abs().max()) / 4)
+        if float(step.abs().max()) < 1e-10 * max(1.0, float(w.abs().max())):
+            break
+    return LinearModel(w[:-1], w[-1])
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How much a network is like a linear model, on some points."""
+
+    agree: float
+    """Share of points that both classify alike."""
+    beyond: float | None
+    """(agree − expected)/(1 − expected), where ``expected`` is what their two accuracies alone would give if their
+    errors had nothing to do with each other: 0 then, 1 for the same classifier; None where it must be 1."""
+    linearity: float
+    """R² of the least-squares fit of the network's logit by an affine function of x: 1 for a linear network."""
+    accuracy: float
+    linear_accuracy: float
+
+
+def agreement(net: nn.Module, x: Tensor, y: Tensor, model: LinearModel) -> Agreement:
+    """Compare a one-logit network with a linear model on points with labels 0 and 1.
+
+    >>> net = nn.Linear(1, 1, bias=False)
+    >>> _ = nn.init.ones_(net.weight)
+    >>> x, y = torch.tensor([[1.0], [2.0], [-1.0], [-2.0]]), torch.tensor([1, 0, 0, 1])
+    >>> like = agreement(net, x, y, LinearModel(torch.ones(1).double(), torch.zeros(()).double()))
+    >>> like.agree, like.beyond, round(like.linearity, 6)
+    (1.0, 1.0, 1.0)
+    """
+    with torch.no_grad():
+        logits = net(x).double().flatten()
+    if len(logits) != len(x):
+        raise InputError("agreement with a linear model is for networks with one logit.")
+    signs = 2.0 * y.to(logits) - 1
+    ours, theirs = logits * signs > 0, model(x) * signs > 0
+    accuracy, linear_accuracy = (float(right.double().mean()) for right in (ours, theirs))
+    agree = float((ours == theirs).double().mean())
+    expected = accuracy * linear_accuracy + (1 - accuracy) * (1 - linear_accuracy)
+    beyond = None if expected > 1 - 1e-9 else (agree - expected) / (1 - expected)
+    rows = torch.cat([x.flatten(1).double(), torch.ones(len(x), 1).to(logits)], dim=1)
+    # By singular vectors: pixels that are always blank leave the rows without full rank.
+    left, sizes, _ = torch.linalg.svd(rows, full_matrices=False)
+    left = left[:, sizes > 1e-10 * sizes[0]]
+    fitted = left @ (left.T @ logits)
+    spread = float((logits - logits.mean()).square().sum())
+    linearity = 1 - float((logits - fitted).square().sum()) / spread if spread > 0 else 1.0
+    return Agreement(agree, beyond, linearity, accuracy, linear_accuracy)

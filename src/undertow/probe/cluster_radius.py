@@ -1,0 +1,177 @@
+"""How robust a network on clustered data is, from every side, as a measure for probes.
+
+Lengths are in units of √d, the norm of a centre, so that sizes can be compared. A tie is an error. The networks are
+two-layer and narrow: they are measured in the row space of their first layer, where radii are the same and cost little.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from undertow.errors import ConfigError, InputError, nearest
+from undertow.probe.features import Clusters, clusters_in, needs_clusters
+from undertow.probe.reading import Reading, labels_for
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from undertow.adversary.classifier import Classifier
+
+__all__ = ["ClusterRadius"]
+
+_BRANCHES = (
+    8  # neurons against a decision, up to which its radius is solved: 2^8 convex programs at the very most
+)
+
+
+@dataclass(frozen=True)
+class ClusterRadius:
+    """certified ≤ exact ≤ attacked, and the radius along the averaged direction, as means over the points.
+
+    ``decision`` is "binary" (one logit, or for one output per cluster the read-out Σ_{J₊} − Σ_{J₋}) or "native": the
+    cluster with the largest output, wrong when it is another one; its keys begin with ``native:``. Readings:
+
+    - ``accuracy``, and ``steepness``, the mean of √d·‖∇q‖/q over correct points: the gradient at equal margin;
+    - mean radii in units of √d: ``certified``; ``attacked``, the best of a general attack and of the averaged
+      direction; ``averaged``, along ∓(Σ_{J₊} μ_j − Σ_{J₋} μ_j) (binary decisions); ``exact`` for the first ``exact``
+      points, where at most eight neurons speak against a decision, and ``exact/attacked`` on the same points;
+    - shares of the points that survive, by side: ``certified@ε``, ``attacked@ε`` and ``averaged@ε`` for every ε of
+      ``eps``, in units of √d, and ``certified@reach`` and so on at ``reach``·√(d/k).
+
+    ``shorten=False`` makes the general attack quicker and a little weaker; see ``undertow.robustness``.
+    """
+
+    name: ClassVar[str] = "cluster-radius"
+    decision: Literal["binary", "native"] = "binary"
+    eps: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+    reach: float = 2.0
+    exact: int = 10
+    shorten: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eps", tuple(map(float, self.eps)))
+        if any(not 0 < radius < math.inf for radius in self.eps):
+            raise ConfigError(f"the eps of {self.name} are positive numbers, in units of √d.")
+        if self.decision not in ("binary", "native"):
+            hint = nearest(str(self.decision), ("binary", "native"))
+            raise ConfigError(f"decision = {self.decision!r} of {self.name} is unknown; {hint}")
+        if isinstance(self.exact, bool) or self.exact < 0:
+            raise ConfigError(f"exact = {self.exact!r} of {self.name} is a number of points, 0 or more.")
+
+    def about(self, details: Mapping[str, Tensor]) -> _Radius:
+        return _Radius(clusters_in(details, name=self.name), self)
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        raise needs_clusters(self.name, net, x, y)
+
+
+@dataclass(frozen=True)
+class _Radius:
+    name: ClassVar[str] = ClusterRadius.name
+    clusters: Clusters
+    options: ClusterRadius
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        native = "native:" if self.options.decision == "native" else ""
+        for key, value in self._values(net, x, labels_for(self, y)):
+            yield f"{native}{key}", value, None
+
+    def _values(self, net: nn.Module, x: Tensor, y: Tensor) -> Iterator[tuple[str, float]]:
+        import torch
+
+        from undertow.adversary.robustness import robustness
+        from undertow.measures.averaged_direction import averaged_radii
+
+        options, unit = self.options, math.sqrt(x[0].numel())
+        classifier, small, labels = self._decision(net, x, y)
+        with warnings.catch_warnings():
+            # Outputs of ReLUs are positive, and small after a short training: no sign of probabilities.
+            warnings.filterwarnings("ignore", message="the network seems to return probabilities")
+            found = robustness(
+                classifier, small, labels, exact=False, shorten=options.shorten, seed=options.seed
+            )
+            steepness = _steepness(classifier, small, labels)
+        attacked, along = found.attacked, None
+        if options.decision == "binary":
+            along = averaged_radii(net, x, labels, self.clusters.centres, self.clusters.signs)
+            attacked = torch.minimum(attacked, along.to(attacked))
+        yield "accuracy", float((attacked > 0).double().mean())
+        yield "certified", float(found.certified.mean()) / unit
+        yield "attacked", float(attacked.mean()) / unit
+        if along is not None:
+            yield "averaged", float(along.mean()) / unit
+        if solved := min(options.exact, len(x)):
+            yield from self._exact(classifier, small[:solved], labels[:solved], attacked[:solved], unit)
+        if len(steepness):
+            yield "steepness", unit * float(steepness.mean())
+        sides = {"certified": found.certified, "attacked": attacked, "averaged": along}
+        limits = {repr(eps): eps * unit for eps in options.eps}
+        limits["reach"] = options.reach * unit / math.sqrt(len(self.clusters.signs))
+        for side, radii in sides.items():
+            if radii is not None:
+                for key, limit in limits.items():
+                    yield f"{side}@{key}", float((radii > limit).double().mean())
+
+    def _decision(self, net: nn.Module, x: Tensor, y: Tensor) -> tuple[Classifier, Tensor, Tensor]:
+        """The classifier in the row space, the points there, and their labels for this decision."""
+        from undertow.adversary.classifier import Classifier, Groups
+        from undertow.adversary.row_space import in_row_space
+
+        small, points = in_row_space(net, x)
+        outputs = small(points[:1]).shape[-1]
+        signs = self.clusters.signs.tolist()
+        if self.options.decision == "native":
+            if outputs != len(signs):
+                raise InputError("the native decision is that of a network with one output for each cluster.")
+            return Classifier(small, readout="classes"), points, y
+        if outputs == 1:
+            return Classifier(small, readout="logit"), points, y
+        groups = Groups(
+            tuple(j for j, sign in enumerate(signs) if sign > 0),
+            tuple(j for j, sign in enumerate(signs) if sign < 0),
+        )
+        return Classifier(small, readout=groups), points, (self.clusters.signs.to(y.device)[y] > 0).long()
+
+    def _exact(
+        self, classifier: Classifier, points: Tensor, labels: Tensor, attacked: Tensor, unit: float
+    ) -> Iterator[tuple[str, float]]:
+        from undertow.adversary.exact import exact_distance
+        from undertow.adversary.layers import stages_of
+        from undertow.adversary.two_layer import two_layer_of
+
+        stages = stages_of(classifier, classifier.modules[0], points)
+        two_layer = None if stages is None else two_layer_of(stages, points[:1])
+        if two_layer is None:
+            raise InputError(f"{self.name} solves two-layer networks exactly: set exact = 0 for this one.")
+        head = two_layer.head
+        against = max(int((own - other < 0).sum()) for own in head for other in head)
+        if against > _BRANCHES:
+            return  # by the size and not by the clock: records must not depend on how fast a machine is
+        radii = [
+            exact_distance(two_layer, point, label, norm=2.0, upper=upper, box=None, seconds=math.inf).upper
+            for point, label, upper in zip(
+                points.cpu().numpy(), labels.tolist(), attacked.tolist(), strict=True
+            )
+        ]
+        yield "exact", sum(radii) / len(radii) / unit
+        yield "exact/attacked", sum(radii) / max(float(attacked.sum()), 1e-300)
+
+
+def _steepness(classifier: Classifier, x: Tensor, y: Tensor) -> Tensor:
+    """‖∇q(x_i)‖/q(x_i) at the points that are classified correctly."""
+    import torch
+
+    from undertow.adversary.classifier import margins_of
+
+    with torch.enable_grad(), classifier.scoring(x, y) as scorer:
+        at = x.detach().clone().requires_grad_(True)
+        margins = margins_of(scorer(at.unsqueeze(0)), y)[0]
+        (slope,) = torch.autograd.grad(margins.sum(), at)
+    correct = margins.detach() > 0
+    steepness: Tensor = slope.norm(dim=1)[correct] / margins.detach()[correct]
+    return steepness

@@ -1,0 +1,107 @@
+"""The KKT conditions of the margin problem as a measure, beside the network that satisfies them on clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from undertow.errors import ConfigError, InputError, nearest
+from undertow.probe.features import Clusters, clusters_in
+from undertow.probe.reading import Reading, labels_for
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = ["KktNetwork", "KktResiduals"]
+
+_LOSSES = ("logistic", "exponential", "bce", "cross-entropy")
+
+
+@dataclass(frozen=True)
+class KktResiduals:
+    """How nearly the network is a KKT point of min ½‖θ‖² with all margins ≥ 1, on the probe's points.
+
+    These should be the points trained on. ``parameters`` are the beginnings of the names of what was trained
+    (all where empty). Readings: ``residual``, ``slackness``, ``misalignment`` as in ``undertow.measures.kkt``,
+    ``margin`` = q_min/‖θ‖ and ``supporting``, the share of points with a positive multiplier.
+    """
+
+    name: ClassVar[str] = "kkt"
+    loss: str = "logistic"
+    parameters: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", tuple(self.parameters))
+        if self.loss not in _LOSSES:
+            raise ConfigError(f"{self.loss!r} is not a loss; {nearest(self.loss, _LOSSES)}")
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        from undertow.measures.kkt import kkt
+
+        loss: Any = self.loss
+        found = kkt(net, x, labels_for(self, y), loss=loss, parameters=self.parameters)
+        size = sum(
+            float(p.detach().double().square().sum())
+            for name, p in net.named_parameters()
+            if not self.parameters or name.startswith(self.parameters)
+        )
+        yield "residual", found.residual, None
+        yield "slackness", found.slackness, None
+        yield "misalignment", found.misalignment, None
+        yield "margin", found.margin_gap / size**0.5, None
+        most = float(found.multipliers.max())
+        yield "supporting", float((found.multipliers > 1e-6 * most).double().mean()), None
+
+
+@dataclass(frozen=True)
+class KktNetwork:
+    """The closed-form KKT network of the data's orthogonal centres (see ``undertow.theory.frei``) beside the network.
+
+    For two-layer ReLU networks with a bias in the hidden layer and one logit. Readings: ``likeness``, the mean
+    cosine of a neuron (w, b) with the KKT network's of the same sign; and ``universal@t``, the share of points
+    still right after a move of t·√(d/k) along ∓Σ_j y_j μ_j, the same for all points of a class.
+    """
+
+    name: ClassVar[str] = "kkt-network"
+    moves: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "moves", tuple(map(float, self.moves)))
+
+    def about(self, details: Mapping[str, Tensor]) -> _Beside:
+        return _Beside(clusters_in(details, name=self.name), self)
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
+        raise InputError(
+            f"{self.name} does not know the clusters: use .about(details) and measure with that."
+        )
+
+
+@dataclass(frozen=True)
+class _Beside:
+    name: ClassVar[str] = KktNetwork.name
+    clusters: Clusters
+    options: KktNetwork
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        import torch
+        from torch.nn.functional import cosine_similarity
+
+        from undertow.measures.feature_steps import two_layer_parts
+        from undertow.theory.frei import kkt_network, universal_direction, universal_radius
+
+        parts, clusters = two_layer_parts(net), self.clusters.like(x)
+        ideal = kkt_network(clusters.centres, clusters.signs)
+        rows = torch.cat([ideal.weight, ideal.bias[:, None]], dim=1)
+        ours = torch.cat([parts.weight, parts.bias[:, None]], dim=1)
+        yield "likeness", float(cosine_similarity(ours, rows[(parts.head[0] < 0).long()]).mean()), None
+        labels = 2.0 * labels_for(self, y).double() - 1
+        square = float(clusters.centres[0].square().sum())
+        radius = universal_radius(len(clusters.signs), d=square)
+        back = radius * universal_direction(clusters.centres, clusters.signs)
+        for move in self.options.moves:
+            with torch.no_grad():
+                moved = (x.double() - move * labels[:, None] * back).to(x)
+                right = net(moved).double().flatten() * labels > 0
+            yield f"universal@{move!r}", float(right.double().mean()), None

@@ -1,0 +1,64 @@
+"""Min & Vidal's distances as a measure: is a pReLU network one of averaged or of separate features?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from undertow.errors import InputError
+from undertow.probe.features import Clusters, clusters_in
+from undertow.probe.reading import Reading
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = ["FeatureDistance"]
+
+
+@dataclass(frozen=True)
+class FeatureDistance:
+    """inf_c sup_{‖x‖=1} |c f(x) − F(x)| for F of averaged features (``averaged``) and of one each (``decoupled``).
+
+    For data around orthogonal centres, whose directions are the features; both targets have the power of the
+    network's own activation. Readings: ``averaged:lower`` and ``averaged:upper`` bracket the distance (see
+    ``undertow.theory.min_vidal``), ``averaged:relative`` is the lower one divided by sup |F|, the distance of the
+    zero function, with the width of the bracket as its error; and the same for ``decoupled``.
+    """
+
+    name: ClassVar[str] = "feature-distance"
+    starts: int = 128
+
+    def about(self, details: Mapping[str, Tensor]) -> _Distance:
+        return _Distance(clusters_in(details, name=self.name), self.starts)
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
+        raise InputError(
+            f"{self.name} does not know the clusters: use .about(details) and measure with that."
+        )
+
+
+@dataclass(frozen=True)
+class _Distance:
+    name: ClassVar[str] = FeatureDistance.name
+    clusters: Clusters
+    starts: int
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
+        from torch.nn.functional import normalize
+
+        from undertow.theory.min_vidal import averaged_target, decoupled_target, distance_to
+
+        power = float(getattr(dict(net.named_children()).get("activation"), "power", 1.0))
+        clusters = self.clusters.like(x)
+        features = normalize(clusters.centres, dim=1)
+        targets = {
+            "averaged": averaged_target(features, clusters.signs, power=power),
+            "decoupled": decoupled_target(features, clusters.signs, power=power),
+        }
+        for name, target in targets.items():
+            found = distance_to(net, target, starts=self.starts)
+            width = found.upper - found.lower
+            yield f"{name}:lower", found.lower, None
+            yield f"{name}:upper", found.upper, None
+            yield f"{name}:relative", found.lower / target.largest, width / target.largest

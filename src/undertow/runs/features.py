@@ -1,0 +1,94 @@
+"""Data made of a trained network's features: what its last layer before the classes sees of every image."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from undertow.data.dataset import Dataset
+from undertow.data.loading import load
+from undertow.data.tasks import relabel
+from undertow.losses import loss_gradient
+from undertow.models import resnet
+from undertow.runs.seeds import stream
+
+if TYPE_CHECKING:
+    from undertow.runs.config import FeaturesData
+
+__all__ = ["feature_network", "features"]
+
+
+def features(config: FeaturesData) -> Dataset:
+    """Features of ``of``, scaled, with the classes' means as "centres" and the task's signs beside them.
+
+    A residual network is trained on all classes of the training split; what its pooling gives is the data, scaled so
+    that a class mean has norm √d on average, as the centres of D_binary have. Those numbers are not negative, and
+    their class means all point one way; ``centred`` first takes away the mean over the training split.
+    ``details``: "centres" (classes, d), "cluster_sign" (±1, from the task; all +1 without one), "cluster".
+    """
+    same = {"split": "train", "limit": None, "task": None, "centred": False}
+    net = feature_network(config.model_copy(update=same))
+    whole = load(config.of, split="train", limit=config.train)
+    trained_on = _pooled(net, whole.x)
+    shift = trained_on.mean(0) if config.centred else torch.zeros_like(trained_on[0])
+    means = torch.stack([trained_on[whole.y == c].mean(0) for c in range(whole.classes)]) - shift
+    unit = means.norm(dim=1).mean() / means.shape[1] ** 0.5
+    chosen = load(config.of, split=config.split, limit=config.limit)
+    classes = torch.arange(chosen.classes)
+    probe = Dataset.of(classes[:, None].float(), classes, name=config.of)
+    sides = torch.ones_like(classes) if config.task is None else 2 * relabel(probe, config.task).y - 1
+    data = Dataset.of(
+        (_pooled(net, chosen.x) - shift) / unit,
+        chosen.y,
+        name=f"{config.of}-features",
+        classes=chosen.classes,
+        details={"centres": means / unit, "cluster_sign": sides, "cluster": chosen.y},
+        aligned=("cluster",),
+    )
+    return relabel(data, config.task)
+
+
+@lru_cache(maxsize=16)
+def feature_network(config: FeaturesData) -> nn.Sequential:
+    """The residual network behind the features, in eval mode; trained once for each process and settings.
+
+    SGD with momentum 0.9 on the cross-entropy, the learning rate falling to zero in a straight line.
+    """
+    assert config.seed is not None, "a trial's configuration is resolved"
+    data = load(config.of, split="train", limit=config.train)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    weights = torch.Generator().manual_seed(stream(config.seed, "weights"))
+    image = (int(data.x.shape[1]), int(data.x.shape[2]), int(data.x.shape[3]))
+    net = resnet(
+        image=image,
+        channels=config.channels,
+        blocks=config.blocks,
+        outputs=data.classes,
+        generator=weights,
+    ).to(device)
+    net.train()
+    x, y = data.x.flatten(1).to(device), data.y.to(device)
+    optimizer = torch.optim.SGD(net.parameters(), lr=config.learning_rate, momentum=0.9, weight_decay=5e-4)
+    steps = config.epochs * -(-len(x) // config.batch_size)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
+    order = torch.Generator().manual_seed(stream(config.seed, "order"))
+    for _ in range(config.epochs):
+        for batch in torch.split(torch.randperm(len(x), generator=order).to(device), config.batch_size):
+            if len(batch) < 2:
+                continue  # BatchNorm has no variance of a single sample
+            logits = net(x[batch])
+            optimizer.zero_grad()
+            logits.backward(loss_gradient(logits.detach(), y[batch], "cross-entropy"))
+            optimizer.step()
+            schedule.step()
+    return net.eval()
+
+
+@torch.no_grad()
+def _pooled(net: nn.Sequential, x: Tensor) -> Tensor:
+    """What the classes are read from, of every image, back on the CPU."""
+    place = next(net.parameters()).device
+    return torch.cat([net[:-1](part.to(place)).cpu() for part in torch.split(x.flatten(1), 512)])

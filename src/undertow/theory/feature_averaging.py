@@ -1,0 +1,130 @@
+"""What the feature-averaging theorems predict (Li, Pan, Lyu & Li 2025): networks, directions, radii.
+
+Everything is about k clusters around orthogonal centres μ_j of norm √d, the first |J₊| of them positive. The
+papers give orders of magnitude, Θ(√d) and Θ(√(d/k)); the constants below are worked out here, at the centres
+themselves, where the noise is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+
+import torch
+from torch import Tensor, nn
+
+from undertow.errors import InputError
+
+__all__ = [
+    "THRESHOLD",
+    "averaged_direction",
+    "averaged_radius",
+    "grouped_network",
+    "grouped_radius",
+    "read_out_radius",
+]
+
+THRESHOLD = 1 - 1 / math.sqrt(2)
+"""The share of ‖μ‖² that f_robust's biases take away: the largest that costs no robustness, see `grouped_radius`."""
+
+
+def averaged_direction(centres: Tensor, signs: Tensor) -> Tensor:
+    """The unit vector along Σ_{J₊} μ_j − Σ_{J₋} μ_j: class +1 is attacked against it, class −1 along it.
+
+    >>> averaged_direction(torch.eye(2), torch.tensor([1, -1])).tolist()
+    [0.7071067690849304, -0.7071067690849304]
+    """
+    direction = signs.to(centres) @ centres
+    unit: Tensor = direction / direction.norm()
+    return unit
+
+
+def grouped_network(
+    centres: Tensor,
+    signs: Tensor,
+    *,
+    group: int = 1,
+    threshold: float = THRESHOLD,
+    dtype: torch.dtype = torch.float32,
+) -> nn.Sequential:
+    """Σ_{G ⊂ J₊} ReLU(⟨w_G, x⟩ − β‖μ‖²) − Σ_{G ⊂ J₋} ReLU(⟨w_G, x⟩ − β‖μ‖²) with w_G = Σ_{j ∈ G} μ_j.
+
+    Each class is cut into groups of ``group`` clusters (the last may be smaller). Groups of one are the
+    papers' f_robust, in which every neuron deals with one cluster; one group for each class is the
+    feature-averaging solution. β is ``threshold``. Weights are divided by ‖μ‖², which changes no decision and makes
+    f(μ_j) = ±(1 − β). Children are called flatten, hidden, activation, output, as in ``two_layer``.
+
+    >>> net = grouped_network(2 * torch.eye(4), torch.tensor([1, 1, -1, -1]))
+    >>> [round(value, 3) for value in net(2 * torch.eye(4)).flatten().tolist()]
+    [0.707, 0.707, -0.707, -0.707]
+    """
+    if group < 1:
+        raise InputError(f"group = {group}: a neuron deals with at least one cluster.")
+    if not 0 <= threshold < 1:
+        raise InputError(
+            f"threshold = {threshold} must lie in [0, 1): at 1 a neuron is off at its own centre."
+        )
+    rows, heads = [], []
+    for sign in (1, -1):
+        members = torch.nonzero(signs == sign).flatten()
+        for start in range(0, len(members), group):
+            rows.append(centres.double()[members[start : start + group]].sum(0))
+            heads.append(float(sign))
+    length = centres.double().square().sum(1).mean()
+    inputs, width = centres.shape[1], len(rows)
+    hidden = nn.Linear(inputs, width, dtype=dtype, device="meta").to_empty(device="cpu")
+    output = nn.Linear(width, 1, bias=False, dtype=dtype, device="meta").to_empty(device="cpu")
+    with torch.no_grad():
+        hidden.weight.copy_(torch.stack(rows) / length)
+        hidden.bias.fill_(-threshold)
+        output.weight.copy_(torch.tensor([heads]))
+    return nn.Sequential(
+        OrderedDict(flatten=nn.Flatten(), hidden=hidden, activation=nn.ReLU(), output=output)
+    )
+
+
+def grouped_radius(d: int, *, group: int, opponents: int, threshold: float = THRESHOLD) -> float:
+    """The distance from a centre to the decision boundary of ``grouped_network``; a tie is an error.
+
+    At μ_j its own neuron is at 1 − β, each of the ``opponents`` at −β, and all of these neurons move by √(g/d)
+    for every unit of length, in orthogonal directions. To reach f = 0 with q opponents switched on the sum of
+    these moves is 1 − β + qβ, and spread evenly over q + 1 directions it is shortest:
+
+        R = √(d/g) · min_q (1 − β + qβ)/√(1 + q),   q = 0 … opponents.
+
+    With q = 1 this is √(d/2g), half the distance between centres for g = 1, whatever β is: no network can do
+    better there. The other q are no shorter as long as β ≤ 1 − 1/√2, which is the default.
+
+    >>> round(grouped_radius(3072, group=1, opponents=5), 1)         # f_robust: √(2d)/2
+    39.2
+    >>> round(grouped_radius(3072, group=5, opponents=1), 1)         # averaged over k/2 = 5: √(d/k)
+    17.5
+    """
+    moves = [(1 - threshold + q * threshold) / math.sqrt(1 + q) for q in range(opponents + 1)]
+    return math.sqrt(d / group) * min(moves)
+
+
+def averaged_radius(d: int, k: int) -> float:
+    """√(d/k): how far averaged features let a centre move against both classes' averages at once.
+
+    At μ_j one class's neuron is at λ, the other's at 0, and along the averaged direction both move by
+    λ√k/(2√d) for every unit of length. For other biases the radii of the two classes change, but both
+    patterns (λ, 0) and (0, λ) stay 2√(d/k) apart: their sum cannot exceed that.
+
+    >>> round(averaged_radius(3072, 10), 1)
+    17.5
+    """
+    return math.sqrt(d / k)
+
+
+def read_out_radius(d: int, k: int) -> float:
+    """√(2d/(k+2)): the radius of Σ_{J₊} ReLU(⟨w_j, x⟩) − Σ_{J₋} ReLU(⟨w_j, x⟩) for w_j ∝ μ_j, without biases.
+
+    One neuron at λ falls while k/2 neurons at 0 rise, each by λ/√d for every unit of length in its own
+    direction. So decoupled features alone give the order √(d/k) again, better by a factor below √2; it is the
+    biases of f_robust, or the competition of a k-class decision, that make √d of it.
+
+    >>> round(read_out_radius(3072, 10), 1)
+    22.6
+    """
+    return math.sqrt(d / (1 + k / 2))
