@@ -2,31 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from undertow.runs.atomic import make_folder, replace_file
 
 if TYPE_CHECKING:
     from undertow.studies.reproduction import Reproduction
+    from undertow.studies.study import Figure
 
-__all__ = ["draw"]
+__all__ = ["FORMATS", "Format", "draw"]
+
+Format = Literal["svg", "pdf", "png"]
+FORMATS: tuple[Format, ...] = ("svg", "pdf", "png")
+_DOTS_PER_INCH = 200
 
 
-def draw(reproduction: Reproduction) -> list[Path]:
-    """Draw every figure of the study into ``figures/``: an SVG picture and the Vega-Lite file behind it."""
-    import vl_convert
+def draw(reproduction: Reproduction, *, formats: Sequence[Format] = ("svg",)) -> list[Path]:
+    """Draw every figure of the study into ``figures/``: a file of each format, and the Vega-Lite source behind it.
 
+    Figures of parts that are not complete, and cannot be drawn from what is there, are left out.
+    """
     folder = reproduction.store.path / "figures" / reproduction.label
     pictures = []
-    for figure in reproduction.study.figures:
-        frame = reproduction.frame(figure.parts)
-        if frame.is_empty():
-            continue
-        make_folder(folder)
-        specification = figure.draw(frame).to_json()
-        replace_file(folder / f"{figure.name}.vl.json", specification.encode())
-        picture = folder / f"{figure.name}.svg"
-        replace_file(picture, vl_convert.vegalite_to_svg(specification).encode())
-        pictures.append(picture)
+    with ThreadPoolExecutor(2) as pool:  # conversion is compiled code that needs no interpreter
+        waiting = []
+        for figure in reproduction.study.figures:
+            specification = _specification(reproduction, figure)
+            if specification is not None:
+                make_folder(folder)
+                replace_file(folder / f"{figure.name}.vl.json", specification.encode())
+                files = [folder / f"{figure.name}.{ending}" for ending in formats]
+                waiting += [
+                    (file, pool.submit(_as_file, specification, ending))
+                    for file, ending in zip(files, formats, strict=True)
+                ]
+        for file, converted in waiting:
+            replace_file(file, converted.result())
+            pictures.append(file)
     return pictures
+
+
+def _specification(reproduction: Reproduction, figure: Figure) -> str | None:
+    from altair.utils.schemapi import debug_mode
+
+    frame = reproduction.frame(figure.parts)
+    if frame.is_empty():
+        return None
+    try:
+        # Altair would compare every row of data with its schema, which takes longer than the drawing.
+        with debug_mode(False):
+            return str(figure.draw(frame).to_json())
+    except Exception:
+        if reproduction.missing(figure.parts)[0]:
+            return None
+        raise
+
+
+def _as_file(specification: str, ending: Format) -> bytes:
+    import vl_convert
+
+    if ending == "pdf":
+        return bytes(vl_convert.vegalite_to_pdf(specification))
+    if ending == "png":
+        return bytes(vl_convert.vegalite_to_png(specification, ppi=_DOTS_PER_INCH))
+    return str(vl_convert.vegalite_to_svg(specification)).encode()

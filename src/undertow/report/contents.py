@@ -1,0 +1,210 @@
+"""What a report is about, gathered from a store: studies, verdicts, figures, grids, origins, problems."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from undertow.report.grids import browsable
+from undertow.report.interaction import interactive, panel_columns
+from undertow.report.origins import Origin, origin, rerun, study_file
+from undertow.report.own_curves import curves_of_measures
+from undertow.report.pool import DataPool
+
+if TYPE_CHECKING:
+    import polars
+
+    from undertow.report.readable import ReadableStore
+    from undertow.runs.store import StoredStudy
+    from undertow.studies.ledger import Entry
+    from undertow.studies.reproduction import Reproduction
+    from undertow.studies.study import Figure
+
+__all__ = ["Contents", "Picture", "Run", "gather"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure in one variant: its Vega-Lite source, or the sentence that says why there is none."""
+
+    name: str
+    caption: str
+    spec: dict[str, Any] | None
+    columns: int = 1
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A study in one variant at one scale: how far it is, what it found, where its numbers come from.
+
+    ``rank`` is the variant's place among the study's, which lists the paper's own first.
+    """
+
+    study: str
+    variant: str
+    scale: str
+    rank: int
+    title: str
+    summary: str
+    source: str
+    meaning: str
+    parts: tuple[StoredStudy, ...]
+    counts: Counter[str]
+    entries: tuple[Entry, ...]
+    pictures: tuple[Picture, ...]
+    origin: Origin
+    command: str
+    file: str
+
+    @property
+    def trials(self) -> int:
+        """How many trials belong to it, finished or not."""
+        return sum(self.counts.values())
+
+    @property
+    def verdicts(self) -> Counter[str]:
+        """How many claims hold, fail or are undecided."""
+        return Counter(str(entry.finding.verdict) for entry in self.entries)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything a report shows; ``tables`` is the data of all figures."""
+
+    path: str
+    runs: tuple[Run, ...]
+    tables: dict[str, Any]
+    grids: list[dict[str, Any]]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def gather(store: ReadableStore, judged: Sequence[tuple[Reproduction, Sequence[Entry]]]) -> Contents:
+    """The contents of a report: ``judged`` are the studies that undertow knows, with their verdicts."""
+    pool = DataPool()
+    known = {part.config.label for reproduction, _ in judged for part in reproduction.parts}
+    studies = store.studies()
+    # A store of another version may hold parts that the study no longer has: those are drawn like one's own.
+    runs = [_known(store, each, entries, pool) for each, entries in judged if each.parts]
+    runs += [_own(store, stored, pool) for stored in studies if stored.config.label not in known]
+    runs.sort(key=lambda run: (run.study, run.scale, run.rank))
+    shown = [part for run in runs for part in run.parts]
+    grids, notes = browsable(store, shown)
+    return Contents(
+        path=str(store.path),
+        runs=tuple(runs),
+        tables=pool.tables,
+        grids=grids,
+        problems=tuple(_problems(store, runs)),
+        notes=tuple(notes),
+    )
+
+
+def _known(store: ReadableStore, reproduction: Reproduction, entries: Sequence[Entry], pool: DataPool) -> Run:
+    study, config = reproduction.study, reproduction.parts[0].config
+    pictures = []
+    for figure in study.figures:
+        frame = reproduction.frame(figure.parts)
+        if not frame.is_empty():
+            pictures.append(_drawn(figure, frame, pool))
+    return Run(
+        study=study.name,
+        variant=reproduction.variant,
+        scale=reproduction.scale,
+        rank=list(study.variants).index(reproduction.variant),
+        title=study.title,
+        summary=study.summary,
+        source=study.source,
+        meaning=study.variants.get(reproduction.variant, ""),
+        parts=reproduction.parts,
+        counts=_counts(store, reproduction.parts),
+        entries=tuple(entries),
+        pictures=tuple(pictures),
+        origin=_origin(store, reproduction.parts),
+        command=rerun(config, runs=str(store.path), known=True, parts=_parts_to_name(reproduction)),
+        file="",
+    )
+
+
+def _parts_to_name(reproduction: Reproduction) -> list[str]:
+    """The parts that were begun, where those are not all that the study has in this variant."""
+    begun = [part.config.part for part in reproduction.parts]
+    whole = [grid.part for grid in reproduction.study.grids(reproduction.scale, reproduction.variant)]
+    return [] if set(whole) <= set(begun) else begun
+
+
+def _own(store: ReadableStore, stored: StoredStudy, pool: DataPool) -> Run:
+    config, frame = stored.config, store.frame(stored)
+    axes = list(stored.trials[0][1]) if stored.trials else []
+    drawn = [] if frame.is_empty() else curves_of_measures(frame, axes)
+    return Run(
+        study=config.name,
+        variant=config.variant,
+        scale=config.scale,
+        rank=0,
+        title=config.name if config.part == "main" else f"{config.name}, {config.part}",
+        summary="These trials come with no claims and no figures: their measures are drawn over training.",
+        source="",
+        meaning="",
+        parts=(stored,),
+        counts=_counts(store, (stored,)),
+        entries=(),
+        pictures=tuple(_picture(name, caption, spec, pool) for name, caption, spec in drawn),
+        origin=_origin(store, (stored,)),
+        command=rerun(config, runs=str(store.path), known=False),
+        file=study_file(config),
+    )
+
+
+def _drawn(figure: Figure, frame: polars.DataFrame, pool: DataPool) -> Picture:
+    from altair.utils.schemapi import debug_mode
+
+    try:
+        # Altair compares every row of data with its schema, which takes longer than all the rest of the report.
+        with debug_mode(False):
+            spec = figure.draw(frame).to_dict()
+    # Records of an unfinished study can lack whatever a figure relies on; the other figures are still good.
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        problem = f"This figure cannot be drawn from the records that are there ({reason})."
+        return Picture(figure.name, figure.caption, None, problem=problem)
+    return _picture(figure.name, figure.caption, spec, pool)
+
+
+def _picture(name: str, caption: str, spec: dict[str, Any], pool: DataPool) -> Picture:
+    lean, rows = pool.take(spec)
+    return Picture(name, caption, interactive(lean), panel_columns(lean, rows))
+
+
+def _counts(store: ReadableStore, parts: Sequence[StoredStudy]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for part in parts:
+        for trial, _ in part.trials:
+            counts[store.trial(trial).status["status"] if trial in store else _absence(store, trial)] += 1
+    return counts
+
+
+def _absence(store: ReadableStore, trial: str) -> str:
+    return "damaged" if trial in store.problems else "missing"
+
+
+def _origin(store: ReadableStore, parts: Sequence[StoredStudy]) -> Origin:
+    trials = dict.fromkeys(trial for part in parts for trial, _ in part.trials if trial in store)
+    return origin(store.trial(trial).provenance for trial in trials)
+
+
+def _problems(store: ReadableStore, runs: Sequence[Run]) -> list[str]:
+    sentences = list(store.problems.values())
+    for run in runs:
+        missing = run.counts["missing"] + run.counts["damaged"]
+        if missing:
+            where = f"{run.study}, variant {run.variant}, scale {run.scale}"
+            so = ", so claims that need them are undecided" if run.entries else ""
+            sentences.append(
+                f"{missing:,} of {run.trials:,} trials of {where} are not there{so}: "
+                f"go on with `undertow resume {store.path}`."
+            )
+    return sentences

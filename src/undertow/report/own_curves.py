@@ -1,0 +1,82 @@
+"""Curves for a study of one's own, which brings no figures: one for each measure, over training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from undertow.drawing.palette import KINDS, ORDERED
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["curves_of_measures"]
+
+_PANELS = 6
+_COLOURS = 12
+
+
+def curves_of_measures(frame: polars.DataFrame, axes: list[str]) -> list[tuple[str, str, dict[str, Any]]]:
+    """(name, caption, Vega-Lite figure) for each measure: mean over seeds with smallest to largest.
+
+    ``axes`` are the columns of the grid; the first one but the seed that takes several values gives the colours.
+    """
+    import polars
+
+    figures = []
+    axis = _coloured(frame, axes)
+    for measure in frame["measure"].unique(maintain_order=True):
+        if measure == "spectrum":  # its keys are an axis, not panels: the grid browser draws it
+            continue
+        rows = frame.filter(polars.col("measure") == measure).filter(polars.col("value").is_finite())
+        keys = rows["key"].unique(maintain_order=True).to_list()
+        shown = rows.filter(polars.col("key").is_in(keys[:_PANELS]))
+        if shown.is_empty():
+            continue
+        by = ["key", "epoch", *([axis] if axis else [])]
+        value = polars.col("value")
+        table = (
+            shown.group_by(by, maintain_order=True)
+            .agg(mean=value.mean(), low=value.min(), high=value.max(), trials=polars.col("trial").n_unique())
+            .sort(by)
+        )
+        caption = f"{measure} over training" + (f", by {axis}" if axis else "")
+        if len(keys) > _PANELS:
+            caption += f"; {_PANELS} of {len(keys)} keys"
+        figures.append((measure, caption, _figure(table.to_dicts(), measure, axis, frame)))
+    return figures
+
+
+def _coloured(frame: polars.DataFrame, axes: list[str]) -> str | None:
+    varying = [axis for axis in axes if axis in frame.columns and 1 < frame[axis].n_unique() <= _COLOURS]
+    return next((axis for axis in varying if axis != "seed"), varying[0] if varying else None)
+
+
+def _figure(
+    rows: list[dict[str, Any]], measure: str, axis: str | None, frame: polars.DataFrame
+) -> dict[str, Any]:
+    encoding: dict[str, Any] = {
+        "x": {"field": "epoch", "type": "quantitative", "title": "epoch", "scale": {"nice": False}}
+    }
+    if axis:
+        ordered = frame[axis].dtype.is_numeric()
+        scale: dict[str, Any] = {"scheme": ORDERED} if ordered else {"range": list(KINDS)}
+        kind = "ordinal" if ordered else "nominal"
+        legend = {"symbolType": "stroke", "symbolOpacity": 1, "symbolStrokeWidth": 3}
+        encoding["color"] = {"field": axis, "type": kind, "scale": scale, "legend": legend}
+    vertical = {"type": "quantitative", "title": measure, "scale": {"zero": False}}
+    band = {
+        "mark": {"type": "area", "opacity": 0.12},
+        "encoding": {"y": {"field": "low", **vertical}, "y2": {"field": "high"}},
+    }
+    line = {
+        "mark": {"type": "line", "strokeWidth": 1.6},
+        "encoding": {"y": {"field": "mean", **vertical}},
+    }
+    panel = {"width": 300, "height": 200, "encoding": encoding, "layer": [band, line]}
+    return {
+        "data": {"values": rows},
+        "facet": {"field": "key", "type": "nominal", "title": None},
+        "columns": 3,
+        "spec": panel,
+        "resolve": {"scale": {"y": "independent"}},
+    }

@@ -1,0 +1,142 @@
+"""The sentences of a report: how far a study is, what it cost, what was found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from undertow.report.origins import spoken_duration
+
+if TYPE_CHECKING:
+    from undertow.report.contents import Contents, Run
+    from undertow.studies.claims import Finding
+
+__all__ = ["cost", "facts", "finding", "headline", "lead", "listed", "origins", "plural", "trials"]
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> plural(1, "trial"), plural(1200, "study")
+    ('1 trial', '1,200 studies')
+    """
+    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else several}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words in a row, as one says them.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else "none"
+
+
+def headline(contents: Contents) -> str:
+    """The one sentence at the top."""
+    verdicts: Counter[str] = sum((run.verdicts for run in contents.runs), Counter())
+    number = sum(verdicts.values())
+    if not number:
+        total = sum(run.trials for run in contents.runs)
+        studies = len({run.study for run in contents.runs})
+        return (
+            f"{plural(total, 'trial')} of {plural(studies, 'study')}" if total else "Nothing has been run yet"
+        )
+    said = []
+    for verdict, one, several in (("holds", "holds", "hold"), ("fails", "fails", "fail")):
+        if verdicts[verdict]:
+            said.append(f"{verdicts[verdict]} {one if verdicts[verdict] == 1 else several}")
+    if verdicts["undecided"]:
+        said.append(f"{verdicts['undecided']} {'is' if verdicts['undecided'] == 1 else 'are'} undecided")
+    return f"Of {plural(number, 'verdict')}, {listed(said)}"
+
+
+def lead(contents: Contents) -> str:
+    """What the headline is about, for someone who sees such a report for the first time."""
+    if not any(run.entries for run in contents.runs):
+        return (
+            "Networks trained and measured by undertow: their curves, their configurations, and where each number "
+            "comes from."
+        )
+    variants = {run.variant for run in contents.runs if run.entries}
+    sides = (
+        " Where a paper's text and its authors' code differ, each is a variant with a verdict of its own."
+        if len(variants) > 1
+        else ""
+    )
+    smoke = (
+        " Scale smoke shows that everything works and no more: verdicts that count come from laptop and paper."
+        if any(run.scale == "smoke" for run in contents.runs if run.entries)
+        else ""
+    )
+    return (
+        "Each claim is a sentence of a paper about what gradient descent does to networks, tested on networks trained "
+        f"for this report. A verdict needs the whole 95 % interval over seeds on one side of the line.{sides}{smoke}"
+    )
+
+
+def facts(contents: Contents) -> list[tuple[str, str]]:
+    """The numbers below the summary."""
+    total = sum(run.trials for run in contents.runs)
+    there = sum(run.counts["finished"] + run.counts["diverged"] for run in contents.runs)
+    seconds = sum(run.origin.seconds for run in contents.runs)
+    machines = list(dict.fromkeys(machine for run in contents.runs for machine in run.origin.machines))
+    rows = [("Networks trained", f"{there:,}" if there == total else f"{there:,} of {total:,}")]
+    rows.append(("Computing time", spoken_duration(seconds)))
+    if machines:
+        first = machines[0].split(",")[0]
+        more = f" and {plural(len(machines) - 1, 'other machine')}" if len(machines) > 1 else ""
+        rows.append(("On", first + more))
+    data = list(dict.fromkeys(line.split(",")[0] for run in contents.runs for line in run.origin.data))
+    if data:
+        rows.append(("Data", listed(data[:4]) + (" …" if len(data) > 4 else "")))
+    return rows
+
+
+def finding(found: Finding) -> str:
+    """Effect, interval and number of seeds.
+
+    >>> from undertow.studies.claims import decide
+    >>> finding(decide([1.0, 1.0, 1.0, 1.0, 1.0], above=0.0)).split(",")[0]
+    'effect 1'
+    """
+    numbers = [number for number in (found.effect, *(found.interval or ())) if number is not None]
+    # Four digits, unless they make different numbers look the same.
+    digits = next((d for d in (4, 6) if len({f"{n:.{d}g}" for n in numbers}) == len(set(numbers))), 8)
+    parts = []
+    if found.effect is not None:
+        parts.append(f"effect {found.effect:.{digits}g}")
+    if found.interval is not None:
+        low, high = found.interval
+        parts.append(f"95 % interval {low:.{digits}g} … {high:.{digits}g}")
+    parts.append(f"n = {found.n}")
+    return ", ".join(parts).replace("-", "−")
+
+
+def trials(run: Run) -> str:
+    """How far a study is."""
+    counts = run.counts
+    rest = [f"{counts[how]:,} {how}" for how in ("diverged", "missing", "damaged") if counts[how]]
+    said = listed([f"{counts['finished']:,} finished", *rest]) if rest else "all finished"
+    return f"{plural(run.trials, 'trial')}, {said}"
+
+
+def cost(run: Run) -> str:
+    """What it took."""
+    restarts = run.origin.restarts
+    again = f", {plural(restarts, 'restart')} after an interruption" if restarts else ""
+    return f"{spoken_duration(run.origin.seconds)} of computing{again}"
+
+
+def origins(run: Run) -> list[tuple[str, tuple[str, ...]]]:
+    """The rest of the provenance, where there is any."""
+    found = run.origin
+    named = [
+        ("Code", found.code),
+        ("Packages", found.packages),
+        ("Machine", found.machines),
+        ("Data", found.data),
+    ]
+    return [(name, values) for name, values in named if values]

@@ -1,0 +1,92 @@
+"""Stores for the tests of reports: real trials published in the usual way, the larger ones with made-up records."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from undertow.probe.records import Record
+from undertow.runs.config import TrialConfig, validate
+from undertow.runs.engines.here import Here
+from undertow.runs.grid import StudyConfig
+from undertow.runs.provenance import environment
+from undertow.runs.records import encode_all
+from undertow.runs.store import FinishedTrial, Store
+from undertow.runs.sweep import sweep
+from undertow.runs.weights import pack
+from undertow.studies import find
+
+_MOMENTS = range(0, 301, 20)
+
+
+def falling(trial: TrialConfig) -> list[Record]:
+    """The stable rank falls to a level that grows with the scale of the start, the loss to almost nothing.
+
+    For leaky ReLU that level is above 2, so that the claims of the study do not all have the same verdict.
+    """
+    chance = random.Random(trial.id)
+    model: Any = trial.model
+    scale = getattr(model.init, "std", None) or model.init.variance
+    level = (5 if model.activation == "leaky-relu" else 3) + 0.5 * math.log10(scale) + chance.gauss(0, 0.02)
+    records = []
+    for step in _MOMENTS:
+        decay = math.exp(-step / 30)
+        for key, start, end in (("hidden.weight", 7.0, level), ("output.weight", 1.0, 1.0)):
+            value = end + (start - end) * decay
+            records.append(Record(trial.id, step, step, "stable-rank", key, value, 1e-9))
+        records.append(Record(trial.id, step, step, "loss", "mean", 0.7 * decay + 1e-4))
+        records.append(Record(trial.id, step, step, "loss", "log10", math.log10(0.7 * decay + 1e-4)))
+    return records
+
+
+def publish_stable_rank(path: Path, variant: str, *, without: int = 0) -> list[str]:
+    """The stable-rank study at scale smoke, ``without`` some of its trials; returns the ids of those published."""
+    store = Store(path)
+    (grid,) = find("stable-rank").grids("smoke", variant, parts=["main"])
+    store.add_study(grid)
+    provenance = {
+        **environment(),
+        "data": {"name": "kou-mixture", "checksum": "ab" * 32, "samples": 10},
+        "group": {"id": "0" * 16, "size": 1},
+        "cost": {"seconds": 1.0, "restarts": 0},
+    }
+    trials = [point.trial for point in grid.points][without:]
+    store.publish(
+        [
+            FinishedTrial(
+                config=trial,
+                records=encode_all(falling(trial)),
+                weights=pack({"hidden.weight": torch.zeros(2, 2)}),
+                status={"status": "finished", "step": 300, "reason": None},
+                provenance={**provenance, "seeds": {"trial": trial.seed, "data": 0}},
+            )
+            for trial in trials
+        ]
+    )
+    return [trial.id for trial in trials]
+
+
+def own_study(*, examples: int = 0) -> StudyConfig:
+    """A study of one's own: two widths and two seeds on scikit-learn's digits."""
+    document: dict[str, Any] = {
+        "name": "mine",
+        "data": {"name": "digits", "limit": 120, "normalise": "unit-norm"},
+        "model": {"name": "two-layer", "width": 4},
+        "training": {"optimizer": "sgd", "batch_size": 40, "learning_rate": 0.5, "epochs": 3},
+        "probe": {
+            "measures": ["loss", "accuracy", {"name": "spectrum", "count": 4}],
+            "limit": 40,
+            "examples": examples,
+        },
+        "grid": {"width": [4, 8], "seed": [0, 1]},
+    }
+    return validate(StudyConfig, document)
+
+
+def run(path: Path, study: StudyConfig) -> None:
+    """Really run a study, in this process."""
+    assert sweep(Store(path), study, engine=Here()).complete
