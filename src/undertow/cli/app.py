@@ -18,7 +18,7 @@ from undertow.errors import ConfigError, UndertowError
 
 __all__ = ["app", "main"]
 
-EngineName = Literal["here", "processes", "dask"]
+EngineName = Literal["auto", "here", "processes", "dask"]
 
 app = App(
     name="undertow",
@@ -52,9 +52,10 @@ def reproduce(
     variant: str = "paper",
     part: tuple[str, ...] = (),
     runs: Path = Path("runs"),
-    engine: EngineName = "here",
+    engine: EngineName = "auto",
     workers: int | None = None,
     address: str | None = None,
+    weights: bool = True,
 ) -> int:
     """Run a study, or go on with it; draw its figures and judge its claims.
 
@@ -71,17 +72,21 @@ def reproduce(
     runs: Path
         The folder of the runs; what is finished there is not computed again.
     engine: EngineName
-        In this process, in local processes, or on a Dask cluster.
+        In this process, in local processes, or on a Dask cluster; auto takes one process on a GPU, else all cores.
     workers: int
         Number of processes; by default the number of cores.
     address: str
         The Dask scheduler, e.g. tcp://host:8786; without it dask starts a local cluster.
+    weights: bool
+        Keep the trained networks; --no-weights keeps only what was measured of them.
     """
     from undertow.cli.sweeps import run_studies
     from undertow.studies import find
 
     grids = find(study).grids(scale, variant, parts=part)
-    return run_studies(runs, list(grids), engine=engine, workers=workers, address=address)
+    return run_studies(
+        runs, list(grids), engine=engine, workers=workers, address=address, keep_weights=weights
+    )
 
 
 @app.command
@@ -89,9 +94,10 @@ def run(
     file: Path,
     *overrides: Annotated[str, Parameter(allow_leading_hyphen=True)],
     runs: Path = Path("runs"),
-    engine: EngineName = "here",
+    engine: EngineName = "auto",
     workers: int | None = None,
     address: str | None = None,
+    weights: bool = True,
 ) -> int:
     """Run a study of your own from a TOML file.
 
@@ -106,26 +112,29 @@ def run(
     runs: Path
         The folder of the runs.
     engine: EngineName
-        In this process, in local processes, or on a Dask cluster.
+        In this process, in local processes, or on a Dask cluster; auto takes one process on a GPU, else all cores.
     workers: int
         Number of processes; by default the number of cores.
     address: str
         The Dask scheduler.
+    weights: bool
+        Keep the trained networks; --no-weights keeps only what was measured of them.
     """
     from undertow.cli.sweeps import run_studies
     from undertow.runs.toml import load_study
 
     study = load_study(file, overrides)
-    return run_studies(runs, [study], engine=engine, workers=workers, address=address)
+    return run_studies(runs, [study], engine=engine, workers=workers, address=address, keep_weights=weights)
 
 
 @app.command
 def resume(
     runs: Path,
     *,
-    engine: EngineName = "here",
+    engine: EngineName = "auto",
     workers: int | None = None,
     address: str | None = None,
+    weights: bool = True,
 ) -> int:
     """Go on with every study in a folder; what is finished and whole is kept, what is damaged computed again.
 
@@ -134,18 +143,25 @@ def resume(
     runs: Path
         The folder of the runs.
     engine: EngineName
-        In this process, in local processes, or on a Dask cluster.
+        In this process, in local processes, or on a Dask cluster; auto takes one process on a GPU, else all cores.
     workers: int
         Number of processes; by default the number of cores.
     address: str
         The Dask scheduler.
+    weights: bool
+        Keep the trained networks; --no-weights keeps only what was measured of them.
     """
     from undertow.cli.sweeps import run_studies
     from undertow.runs.store import Store
 
     stored = Store(runs).studies()
     return run_studies(
-        runs, [each.config for each in stored], engine=engine, workers=workers, address=address
+        runs,
+        [each.config for each in stored],
+        engine=engine,
+        workers=workers,
+        address=address,
+        keep_weights=weights,
     )
 
 
@@ -166,8 +182,31 @@ def claims(runs: Path, *, json: bool = False) -> int:
 
 
 @app.command
+def report(
+    runs: Path,
+    *,
+    output: Annotated[Path, Parameter(alias="-o")] = Path("report.html"),
+    figures: Literal["svg", "pdf", "png"] | None = None,
+) -> int:
+    """One HTML file of everything in a folder: verdicts, figures, every network, where each number comes from.
+
+    Parameters
+    ----------
+    runs: Path
+        The folder of the runs.
+    output: Path
+        The file to write; it opens offline.
+    figures: Literal["svg", "pdf", "png"]
+        Also write the figures as files, into the folder figures/ of the runs.
+    """
+    from undertow.cli.report import make_report
+
+    return make_report(runs, output, figures=figures)
+
+
+@app.command
 def show(runs: Path, *, json: bool = False) -> int:
-    """What is in a folder: studies, how far they are, what is damaged.
+    """What is in a folder: studies and how far they are, curves, verdicts, what failed or is damaged.
 
     Parameters
     ----------
@@ -176,9 +215,33 @@ def show(runs: Path, *, json: bool = False) -> int:
     json: bool
         Print for machines.
     """
-    from undertow.cli.show import print_store
+    from undertow.cli.overview import print_store
 
     return print_store(runs, as_json=json)
+
+
+@app.command
+def live(
+    runs: Path, *, host: str = "127.0.0.1", port: int = 8000, token: str | None = None, open: bool = False
+) -> int:
+    """Follow a folder in the browser: trials, curves as they grow, time left, verdicts. Changes nothing.
+
+    Parameters
+    ----------
+    runs: Path
+        The folder of the runs; it need not exist yet.
+    host: str
+        The address to listen on; any but this machine's own asks visitors for a token.
+    port: int
+        The port; 0 takes any that is free.
+    token: str
+        What visitors must know; without it one is made up where it is needed, and printed.
+    open: bool
+        Open the page in the browser.
+    """
+    from undertow.cli.live import serve_page
+
+    return serve_page(runs, host=host, port=port, token=token, open_browser=open)
 
 
 @app.command

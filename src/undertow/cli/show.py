@@ -1,9 +1,8 @@
-"""What the command line prints about studies, claims and stores."""
+"""What the command line prints about studies and claims."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ from undertow.runs.store import Store
 from undertow.studies import STUDIES, find
 from undertow.studies.ledger import Entry, ledger
 
-__all__ = ["print_claims", "print_json", "print_ledger", "print_store", "print_studies"]
+__all__ = ["VERDICT_COLOURS", "print_claims", "print_json", "print_ledger", "print_studies"]
 
-_COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
+VERDICT_COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
 
 def print_json(value: Any) -> None:
@@ -73,7 +72,7 @@ def print_ledger(console: Console, entries: list[Entry]) -> None:
     """The ledger for people: one line of numbers a claim, its sentence and its circumstances below."""
     for entry in entries:
         finding = entry.finding
-        numbers = [f"[bold]{entry.claim.id}[/]", f"[{_COLOURS[finding.verdict]}]{finding.verdict}[/]"]
+        numbers = [f"[bold]{entry.claim.id}[/]", f"[{VERDICT_COLOURS[finding.verdict]}]{finding.verdict}[/]"]
         if finding.effect is not None:
             numbers.append(f"effect {finding.effect:.4g}")
         if finding.interval is not None:
@@ -83,39 +82,3 @@ def print_ledger(console: Console, entries: list[Entry]) -> None:
         where = f"{entry.study}, {entry.variant}, {entry.scale}"
         console.print(Padding(escape(entry.claim.text), (0, 0, 0, 4)))
         console.print(Padding(f"[dim]{escape(where)}; {escape(finding.note)}[/]", (0, 0, 0, 4)))
-
-
-def print_store(runs: Path, *, as_json: bool) -> int:
-    """Studies and how far they are; 1 when something is damaged or missing."""
-    store = Store(runs)
-    studies = store.studies()
-    damage = {trial: str(error) for trial, error in store.damage()}
-    rows = []
-    for stored in studies:
-        whole = [trial for trial, _ in stored.trials if trial in store and trial not in damage]
-        status = Counter(store.trial(trial).status["status"] for trial in whole)
-        rows.append(
-            {
-                "study": stored.config.name,
-                "variant": stored.config.variant,
-                "scale": stored.config.scale,
-                "part": stored.config.part,
-                "trials": len(stored.trials),
-                "finished": status["finished"],
-                "diverged": status["diverged"],
-                "missing": len(stored.trials) - len(whole),
-            }
-        )
-    if as_json:
-        print_json({"path": str(store.path), "studies": rows, "damaged": damage})
-    else:
-        console = Console(highlight=False, soft_wrap=True)
-        table = Table(*(rows[0] if rows else ()), pad_edge=False, box=None)
-        for row in rows:
-            table.add_row(*map(str, row.values()))
-        console.print(table)
-        for sentence in damage.values():
-            console.print(escape(sentence), style="red")
-        if any(row["missing"] for row in rows):
-            console.print(f"Go on with:  [bold]undertow resume {escape(str(runs))}[/]")
-    return 1 if damage or any(row["missing"] for row in rows) else 0

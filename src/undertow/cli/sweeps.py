@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.markup import escape
 
 from undertow.cli.show import print_ledger
 from undertow.runs.engines import engine as make_engine
+from undertow.runs.engines.worker import Engine
 from undertow.runs.grid import StudyConfig
 from undertow.runs.interrupt import Interrupt
 from undertow.runs.store import Store
@@ -17,41 +19,51 @@ from undertow.runs.sweep import SweepOutcome, sweep
 from undertow.runs.watch import Bars, Watch
 from undertow.studies import STUDIES
 
-__all__ = ["run_studies"]
+__all__ = ["run_parts", "run_studies"]
 
 DONE, INCOMPLETE, INTERRUPTED = 0, 1, 130
 
 
 def run_studies(
-    runs: Path, studies: list[StudyConfig], *, engine: str, workers: int | None, address: str | None
+    runs: Path,
+    studies: list[StudyConfig],
+    *,
+    engine: str,
+    workers: int | None,
+    address: str | None,
+    keep_weights: bool,
 ) -> int:
-    """Bring the studies to their ends, one after the other, and return the exit code."""
+    """Bring the studies to their ends, and return the exit code."""
     console = Console(highlight=False, soft_wrap=True)
     store = Store(runs)
-    chosen = make_engine(engine, workers=workers, address=address)
-    code = DONE
+    chosen = make_engine(engine, workers=workers, address=address, keep_weights=keep_weights)
     with Interrupt() as interrupt:
-        for study in studies:
-
-            def bars(done: int, study: StudyConfig = study) -> Watch:
-                return Bars(study.label, trials=len(study.points), done=done, console=console)
-
-            outcome = sweep(store, study, engine=chosen, stop=interrupt.requested, watch=bars)
-            _tell(console, study, outcome)
-            if outcome.interrupted:
-                command = _go_on(runs, engine=engine, workers=workers, address=address)
-                console.print(f"Stopped; nothing is lost. Go on with:  [bold]{escape(command)}[/]")
-                return INTERRUPTED
-            if not outcome.complete:
-                code = INCOMPLETE
+        outcome = run_parts(store, studies, engine=chosen, interrupt=interrupt, console=console)
+    if outcome.interrupted:
+        command = _go_on(runs, engine=engine, workers=workers, address=address, keep_weights=keep_weights)
+        console.print(f"Stopped; nothing is lost. Go on with:  [bold]{escape(command)}[/]")
+        return INTERRUPTED
     _conclude(console, store, studies)
-    return code
+    return DONE if outcome.complete else INCOMPLETE
 
 
-def _tell(console: Console, study: StudyConfig, outcome: SweepOutcome) -> None:
+def run_parts(
+    store: Store, studies: Sequence[StudyConfig], *, engine: Engine, interrupt: Interrupt, console: Console
+) -> SweepOutcome:
+    """Sweep over all of the studies at once with a progress bar, and say how far each came."""
+    names = dict.fromkeys(f"{study.name}.{study.variant}.{study.scale}" for study in studies)
+    trials = sum(len(study.points) for study in studies)
+
+    def bars(done: int) -> Watch:
+        return Bars(", ".join(names), trials=trials, done=done, console=console)
+
+    outcome = sweep(store, *studies, engine=engine, stop=interrupt.requested, watch=bars)
     for note in outcome.notes:
         console.print(escape(note), style="yellow")
-    console.print(f"{study.label}: {outcome.finished} of {outcome.trials} trials finished.")
+    for study in studies:
+        finished = sum(point.trial.id in store for point in study.points)
+        console.print(f"{study.label}: {finished} of {len(study.points)} trials finished.")
+    return outcome
 
 
 def _conclude(console: Console, store: Store, studies: list[StudyConfig]) -> None:
@@ -68,17 +80,19 @@ def _conclude(console: Console, store: Store, studies: list[StudyConfig]) -> Non
                 print_ledger(Console(highlight=False), judge(each))  # wrapped: sentences are long
                 if pictures:
                     console.print(f"Figures:  {escape(str(pictures[0].parent))}")
-        console.print(f"Next:  undertow claims {escape(shlex.quote(str(store.path)))}")
+        console.print(f"Next:  undertow report {escape(shlex.quote(str(store.path)))}")
     if any(name not in STUDIES for name, _, _ in ran):
         console.print(f"Records:  undertow.runs.Store({str(store.path)!r}).frame()")
 
 
-def _go_on(runs: Path, *, engine: str, workers: int | None, address: str | None) -> str:
+def _go_on(runs: Path, *, engine: str, workers: int | None, address: str | None, keep_weights: bool) -> str:
     parts = ["undertow", "resume", str(runs)]
-    if engine != "here":
+    if engine != "auto":
         parts += ["--engine", engine]
     if workers is not None:
         parts += ["--workers", str(workers)]
     if address is not None:
         parts += ["--address", address]
+    if not keep_weights:
+        parts.append("--no-weights")
     return shlex.join(parts)

@@ -28,7 +28,7 @@ from types import TracebackType
 from undertow.errors import StoreError
 from undertow.runs.atomic import make_folder, writing
 
-__all__ = ["Lock", "Locked", "Owner", "guard"]
+__all__ = ["Lock", "Locked", "Owner", "guard", "is_stale"]
 
 HEARTBEAT = 10.0
 STALE_AFTER = 120.0
@@ -112,7 +112,7 @@ class Lock:
         with writing(self.path), guard(self.path.parent):
             # Under the guard nobody else creates or breaks a lock; a holder may still release its own.
             other = _read_owner(self.path)
-            if other is not None and not self._is_stale(other):
+            if other is not None and not is_stale(self.path, other, after=self._stale_after):
                 host = other.host.split("/")[0]
                 raise Locked(
                     f"{self.path.stem} is being worked on by process {other.pid} on {host}: wait for it, or "
@@ -136,20 +136,22 @@ class Lock:
             if self.held:
                 self.path.unlink(missing_ok=True)
 
-    def _is_stale(self, other: Owner) -> bool:
-        if other.host == self.owner.host:
-            return not other.alive_here
-        try:
-            age = time.time() - self.path.stat().st_mtime
-        except FileNotFoundError:
-            return True
-        return age > self._stale_after
-
     def _beat(self) -> None:
         while not self._ended.wait(self._heartbeat):
             with contextlib.suppress(OSError):
                 if self.held:
                     os.utime(self.path)
+
+
+def is_stale(path: Path, owner: Owner, *, after: float = STALE_AFTER) -> bool:
+    """Whether the lock file that names this owner was left by a dead process."""
+    if owner.host == _host():
+        return not owner.alive_here
+    try:
+        age = time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return True
+    return age > after
 
 
 def _read_owner(path: Path) -> Owner | None:

@@ -1,0 +1,148 @@
+"""``undertow show``: what is in a folder, at a glance, and how to go on."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from undertow.cli.show import VERDICT_COLOURS, print_json
+from undertow.cli.sparklines import Line, main_curves, sparkline
+from undertow.drawing.palette import MARKS
+from undertow.live.folder import Folder
+from undertow.live.follow import Follower
+from undertow.report.readable import ReadableStore
+from undertow.runs.store import StoredStudy
+from undertow.studies.ledger import Entry, ledger
+
+__all__ = ["print_store"]
+
+_WIDE = 76  # columns that the table of studies needs
+
+
+def print_store(runs: Path, *, as_json: bool) -> int:
+    """Studies and how far they are, curves, verdicts; 1 when something is damaged or missing."""
+    store = ReadableStore(runs)
+    studies = store.studies()
+    rows = [_row(store, stored) for stored in studies]
+    for trial in store.finished():
+        _ = trial in store  # verified as well: trials that belong to no study can be damaged too
+    follower = Follower(Folder(runs))
+    follower.look()
+    entries = ledger(store)
+    incomplete = any(row["missing"] for row in rows)
+    if as_json:
+        print_json(
+            {
+                "path": str(store.path),
+                "studies": rows,
+                "damaged": store.problems,
+                "running": {group: [each.step, each.steps] for group, each in follower.running.items()},
+                "failed": {group: each.sentence for group, each in follower.failures.items()},
+                "verdicts": Counter(str(entry.finding.verdict) for entry in entries),
+            }
+        )
+        return 1 if store.problems or incomplete else 0
+    console = Console(highlight=False)
+    _print_studies(console, rows)
+    for stored, row in zip(studies, rows, strict=True):
+        axes = dict.fromkeys(name for _, columns in stored.trials for name in columns)
+        lines = main_curves(store.frame(stored), list(axes))
+        _print_curves(console, f"{row['study']} {row['part']} ({row['variant']}, {row['scale']})", lines)
+    _print_verdicts(console, entries)
+    _print_troubles(console, store, follower)
+    place = shlex.quote(str(runs))
+    if follower.running:
+        console.print(f"Follow it with:  [bold]undertow live {escape(place)}[/]", soft_wrap=True)
+    elif incomplete or store.problems:
+        console.print(f"Go on with:  [bold]undertow resume {escape(place)}[/]", soft_wrap=True)
+    return 1 if store.problems or incomplete else 0
+
+
+def _row(store: ReadableStore, stored: StoredStudy) -> dict[str, Any]:
+    whole = [trial for trial, _ in stored.trials if trial in store]
+    status = Counter(store.trial(trial).status["status"] for trial in whole)
+    config = stored.config
+    return {
+        "study": config.name,
+        "variant": config.variant,
+        "scale": config.scale,
+        "part": config.part,
+        "trials": len(stored.trials),
+        "finished": status["finished"],
+        "diverged": status["diverged"],
+        "missing": len(stored.trials) - len(whole),
+    }
+
+
+def _print_studies(console: Console, rows: list[dict[str, Any]]) -> None:
+    if console.width < _WIDE:
+        for row in rows:
+            names = f"{row['study']} {row['part']} ({row['variant']}, {row['scale']})"
+            counts = [f"{row[name]} {name}" for name in ("finished", "diverged", "missing") if row[name]]
+            console.print(f"[bold]{escape(names)}[/]: {row['trials']} trials, {', '.join(counts)}")
+        return
+    table = Table(*(rows[0] if rows else ()), pad_edge=False, box=None)
+    for column in table.columns[4:]:
+        column.justify = "right"
+    for row in rows:
+        table.add_row(*(escape(str(value)) for value in row.values()))
+    console.print(table)
+
+
+def _print_curves(console: Console, title: str, lines: list[Line]) -> None:
+    if not lines:
+        return
+    console.print()
+    console.print(f"[bold]{escape(title)}[/] over training, [dim]mean of the finished trials[/]")
+    names = [", ".join(filter(None, (f"{line.measure} {line.key}".strip(), line.kind))) for line in lines]
+    longest = max(map(len, names))
+    numbers = 22
+    beside = console.width - longest - numbers - 6
+    for name, line in zip(names, lines, strict=True):
+        width = min(32, beside if beside >= 8 else console.width - numbers - 4)
+        picture = sparkline(line.values, width=max(width, 4))
+        ends = f"{line.values[0]:.4g} → {line.values[-1]:.4g}" if line.values else "no finite value"
+        if beside >= 8:
+            console.print(f"  {escape(name):<{longest}}  [cyan]{picture}[/]  {ends}", soft_wrap=True)
+        else:
+            console.print(f"  {escape(name)}")
+            console.print(f"    [cyan]{picture}[/]  {ends}", soft_wrap=True)
+
+
+def _print_verdicts(console: Console, entries: list[Entry]) -> None:
+    """One line a claim, by study; `undertow claims` has the whole sentences and the evidence."""
+    longest = max((len(entry.claim.id) for entry in entries), default=0)
+    by_study = groupby(entries, key=lambda entry: (entry.study, entry.variant, entry.scale))
+    for (study, *where), group in by_study:
+        found = list(group)
+        counts = Counter(str(entry.finding.verdict) for entry in found)
+        parts = [f"[{VERDICT_COLOURS[name]}]{counts[name]} {name}[/]" for name in MARKS if counts[name]]
+        console.print()
+        console.print(f"[bold]{escape(study)} claims[/] ({escape(', '.join(where))}): {', '.join(parts)}")
+        for entry in found:
+            verdict = str(entry.finding.verdict)
+            mark = f"[{VERDICT_COLOURS[verdict]}]{MARKS[verdict]}[/]"
+            text = f"  {mark} {escape(entry.claim.id):<{longest}}  {escape(entry.claim.text)}"
+            console.print(text, no_wrap=True, overflow="ellipsis")
+
+
+def _print_troubles(console: Console, store: ReadableStore, follower: Follower) -> None:
+    if follower.running or follower.failures or store.problems:
+        console.print()
+    for each in follower.running.values():
+        about = f"step {each.step:,} of {each.steps:,}" if each.steps else "preparing"
+        console.print(f"Running: {len(each.trials)} trials of group {each.group}, {about}.", soft_wrap=True)
+    for group, failure in follower.failures.items():
+        sentence = f"Group {group} ({len(failure.trials)} trials) failed: {failure.sentence}"
+        console.print(sentence, style="red", markup=False, soft_wrap=True)
+        more = f"  more in {store.path / 'failures' / group}.txt"
+        console.print(more, style="dim", markup=False, soft_wrap=True)
+    for sentence in store.problems.values():
+        console.print(sentence, style="red", markup=False, soft_wrap=True)
