@@ -46,7 +46,8 @@ _SENTENCES = {
     Status.CONVERGED: "Every sample's error bound is within the tolerance asked for.",
     Status.TRACKED: (
         "Converged from a warm start: every residual is within the tolerance, but that no other direction has "
-        "overtaken the one followed is inherited from the earlier call; measure cold now and then."
+        "overtaken the one followed is inherited from the earlier call, and the error is what this one proves by "
+        "itself; measure cold now and then."
     ),
     Status.MAX_STEPS: (
         "Some samples ran out of steps before their bound met rtol: raise max_steps, loosen rtol, "

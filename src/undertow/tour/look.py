@@ -1,9 +1,7 @@
-"""A first look: one small network trained while undertow watches, on data that needs no download."""
+"""Small networks trained while undertow watches, on data that needs no download."""
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from undertow.probe.measures import Accuracy, Collaboration, Energy, Measure, St
 from undertow.probe.probe import take
 from undertow.training import Recipe, Trainer
 
-__all__ = ["main"]
+__all__ = ["look"]
 
 _EPOCHS = 40
 _WIDTHS = (16, 128, 1024)
@@ -29,32 +27,26 @@ _CO_CORRELATION = ("collaboration", f"{_SEAM}:co_correlation")
 _STABLE_RANK = ("stable-rank", "hidden.weight")
 
 
-def main(folder: Path = Path("out/tour")) -> int:
-    """Train two-layer ReLU networks on scikit-learn's digits, measure them every epoch, and show what happened."""
-    torch.set_num_threads(1)  # networks this small lose more to waiting for a second core than they gain
-    console = Console()
-    begin = time.perf_counter()
-    console.print("[bold]undertow[/bold]: the pull you do not see.\n", highlight=False)
+def look(console: Console, folder: Path) -> Path:
+    """Train two-layer ReLU networks on scikit-learn's digits, measure them every epoch, draw what happened."""
     console.print(
         "Three networks f(x) = V·ReLU(Wx), W ~ N(0, 1/m^1.5), learn scikit-learn's digits by plain gradient "
         "descent. After every epoch undertow measures, on the test images, how the two layers work together.\n",
         highlight=False,
     )
-    records: list[Record] = []
-    for width in _WIDTHS:
-        console.print(f"  width {width}: {_EPOCHS} epochs, measured after each …", highlight=False)
-        records += _train_and_measure(width)
-    console.print()
-    _table(console, records)
-    _norms(console)
-    picture = _draw(records, folder)
-    console.print(
-        f"\nDone in {time.perf_counter() - begin:.0f} s. The picture: [bold]{picture}[/bold]", soft_wrap=True
-    )
-    command = Path(sys.argv[0]).absolute()
-    shown = command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command.name
-    console.print(f"Next: [bold]{shown} studies[/bold] lists what can be reproduced.", highlight=False)
-    return 0
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # networks this small lose more to waiting for a second core than they gain
+    try:
+        records: list[Record] = []
+        for width in _WIDTHS:
+            console.print(f"  width {width}: {_EPOCHS} epochs, measured after each …", highlight=False)
+            records += _train_and_measure(width)
+        console.print()
+        _table(console, records)
+        _norms(console)
+    finally:
+        torch.set_num_threads(threads)
+    return _draw(records, folder)
 
 
 def _network(width: int) -> torch.nn.Sequential:
@@ -174,7 +166,3 @@ def _draw(records: list[Record], folder: Path) -> Path:
     picture = folder / "tour.png"
     chart.save(picture, scale_factor=2)
     return picture.resolve()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
