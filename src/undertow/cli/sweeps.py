@@ -51,7 +51,7 @@ def run_parts(
     store: Store, studies: Sequence[StudyConfig], *, engine: Engine, interrupt: Interrupt, console: Console
 ) -> SweepOutcome:
     """Sweep over all of the studies at once with a progress bar, and say how far each came."""
-    names = dict.fromkeys(f"{study.name}.{study.variant}.{study.scale}" for study in studies)
+    names = dict.fromkeys(study.whole for study in studies)
     trials = sum(len(study.points) for study in studies)
 
     def bars(done: int) -> Watch:
@@ -60,9 +60,17 @@ def run_parts(
     outcome = sweep(store, *studies, engine=engine, stop=interrupt.requested, watch=bars)
     for note in outcome.notes:
         console.print(escape(note), style="yellow")
-    for study in studies:
-        finished = sum(point.trial.id in store for point in study.points)
-        console.print(f"{study.label}: {finished} of {len(study.points)} trials finished.")
+    for name in names:
+        parts = [study for study in studies if study.whole == name]
+        finished = [sum(point.trial.id in store for point in part.points) for part in parts]
+        short = [
+            f"{part.part} {done} of {len(part.points)}"
+            for part, done in zip(parts, finished, strict=True)
+            if done < len(part.points) and len(parts) > 1
+        ]
+        lacking = f" ({', '.join(short)})" if short else ""
+        due = sum(len(part.points) for part in parts)
+        console.print(f"{name}: {sum(finished)} of {due} trials finished{lacking}.")
     return outcome
 
 

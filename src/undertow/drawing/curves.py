@@ -65,7 +65,10 @@ def curves_by_seed(
         x,
         type="quantitative",
         scale=altair.Scale(type="log", base=2, nice=False) if log_x else altair.Scale(zero=False, nice=False),
-        axis=altair.Axis(values=tidy[x].unique().sort().to_list()) if log_x else _ticks(tidy[x]),
+        # Without commas, and the last one not pushed inward: 4096 and 8192 would run into each other.
+        axis=altair.Axis(values=tidy[x].unique().sort().to_list(), format="d", labelFlush=False)
+        if log_x
+        else _ticks(tidy[x]),
     )
     vertical = altair.Scale(zero=False) if domain is None else altair.Scale(domain=domain, clamp=True)
     shown = [name for name in (facet, colour, x) if name]

@@ -24,6 +24,7 @@ __all__ = ["Method", "Plan", "default_steps"]
 Method = Literal["auto", "exact", "krylov", "power", "power-authors"]
 _METHODS = ("auto", "exact", "krylov", "power", "power-authors")
 _SMALL_SIDE = 64
+_ONE_MATRIX = 1024
 
 
 def default_steps(method: str, small: int, rtol: float, risk: float) -> int:
@@ -68,7 +69,9 @@ class Plan:
             raise InputError(f"max_steps must be at least 1, not {max_steps}.")
         small = min(operator.in_size, operator.out_size)
         if method == "auto":
-            method = "exact" if small <= _SMALL_SIDE else "krylov"
+            # One matrix for all samples: on a GPU its Gram matrix takes less time than launching Lanczos steps.
+            single = operator.constant and operator.device.type == "cuda" and small <= _ONE_MATRIX
+            method = "exact" if small <= _SMALL_SIDE or single else "krylov"
         each = risk / (1 if operator.constant else samples)  # so that all bounds hold together
         return cls(method, rtol, each, max_steps or default_steps(method, small, rtol, each), keep_vectors)
 

@@ -108,7 +108,7 @@ def _known(store: ReadableStore, reproduction: Reproduction, entries: Sequence[E
     pictures = []
     for figure in study.figures:
         frame = reproduction.frame(figure.parts)
-        if not frame.is_empty():
+        if reproduction.begun(figure.parts) and not frame.is_empty():
             pictures.append(_drawn(figure, frame, pool))
     return Run(
         study=study.name,

@@ -48,6 +48,8 @@ def draw(reproduction: Reproduction, *, formats: Sequence[Format] = ("svg",)) ->
 def _specification(reproduction: Reproduction, figure: Figure) -> str | None:
     from altair.utils.schemapi import debug_mode
 
+    if not reproduction.begun(figure.parts):
+        return None
     frame = reproduction.frame(figure.parts)
     if frame.is_empty():
         return None

@@ -88,8 +88,12 @@ class StudyConfig(Section):
     @property
     def label(self) -> str:
         """The study's name on disk; a study of one part only need not name it."""
-        label = f"{self.name}.{self.variant}.{self.scale}"
-        return label if self.part == "main" else f"{label}.{self.part}"
+        return self.whole if self.part == "main" else f"{self.whole}.{self.part}"
+
+    @property
+    def whole(self) -> str:
+        """What all parts of a study have in common: its name, variant and scale."""
+        return f"{self.name}.{self.variant}.{self.scale}"
 
     @cached_property
     def points(self) -> tuple[GridPoint, ...]:

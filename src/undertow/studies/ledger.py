@@ -50,11 +50,10 @@ def ledger(store: Store) -> list[Entry]:
 def judge(reproduction: Reproduction) -> list[Entry]:
     """The verdict on each of the study's claims whose parts were begun."""
     names = reproduction.study.name, reproduction.variant, reproduction.scale
-    begun = {part.config.part for part in reproduction.parts}
     return [
         Entry(claim, *names, _test(claim, reproduction))
         for claim in reproduction.study.claims
-        if begun.issuperset(claim.parts)
+        if reproduction.begun(claim.parts)
     ]
 
 

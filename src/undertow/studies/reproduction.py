@@ -41,6 +41,10 @@ class Reproduction:
         kept = [each.name for each in chosen if each.name in COLUMNS or each.null_count() < len(each)]
         return chosen.select(kept)
 
+    def begun(self, parts: Sequence[str]) -> bool:
+        """Whether all of these parts were asked for."""
+        return {part.config.part for part in self.parts}.issuperset(parts)
+
     def missing(self, parts: Sequence[str]) -> tuple[int, int]:
         """How many trials of these parts are not finished, and how many there should be."""
         trials = [trial for each in self.parts if each.config.part in parts for trial, _ in each.trials]

@@ -38,7 +38,7 @@ class Study:
 
     ``costs`` says for each scale how long it takes and where; ``variants`` what each one means. Each of the
     ``parts`` is one grid: a study with one kind of trial calls it ``main``. ``summary`` tells a newcomer in
-    two sentences what the paper says.
+    two sentences what the paper says; ``tour`` is the scale and the parts (none named: all) that the tour shows.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Study:
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
     summary: str = ""
+    tour: tuple[Scale, tuple[str, ...]] = ("smoke", ())
 
     def grids(self, scale: str, variant: str, *, parts: Sequence[str] = ()) -> tuple[StudyConfig, ...]:
         """The configurations of the study's parts, or of those named, at a scale, in a variant."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -16,22 +15,18 @@ from undertow.runs.interrupt import Interrupt
 from undertow.runs.store import Store
 from undertow.studies import STUDIES, find
 from undertow.studies.claims import Verdict
-from undertow.studies.ledger import Entry, judge
+from undertow.studies.ledger import judge
 from undertow.studies.reproduction import reproductions
 from undertow.studies.study import Study
 
 __all__ = ["main"]
 
-_MARKS = {
-    Verdict.HOLDS: "[green]holds[/]    ",
-    Verdict.FAILS: "[red]fails[/]    ",
-    Verdict.UNDECIDED: "undecided",
-}
+_MARKS = {Verdict.HOLDS: "[green]holds[/]", Verdict.FAILS: "[red]fails[/]"}
 _INTERRUPTED = 130
 
 
 def main(folder: Path = Path("out/tour")) -> int:
-    """Watch three networks learn, run every study at scale ``smoke``, and end in one report."""
+    """Watch three networks learn, run something of every study, and end in one report."""
     from undertow.tour.look import look
 
     console = Console(highlight=False)
@@ -46,8 +41,9 @@ def main(folder: Path = Path("out/tour")) -> int:
             console.print()
             console.rule(f"{number}  {escape(study.title)}", align="left")
             _introduce(console, study)
-            parts = study.grids("smoke", _variant(study))
-            outcome = run_parts(store, parts, engine=engine("auto"), interrupt=interrupt, console=console)
+            scale, parts = study.tour
+            grids = study.grids(scale, _variant(study), parts=parts)
+            outcome = run_parts(store, grids, engine=engine("auto"), interrupt=interrupt, console=console)
             if outcome.interrupted:
                 console.print("Stopped; nothing is lost. [bold]undertow tour[/] goes on from here.")
                 return _INTERRUPTED
@@ -58,7 +54,9 @@ def main(folder: Path = Path("out/tour")) -> int:
 
 def _introduce(console: Console, study: Study) -> None:
     console.print(escape(study.summary or study.title))
-    console.print(f"[dim]{escape(study.source)}. Here: {escape(study.costs['smoke'])}.[/]")
+    scale, parts = study.tour
+    here = f"{len(parts)} of its parts, scale {scale}" if parts else f"scale {scale}, {study.costs[scale]}"
+    console.print(f"[dim]{escape(study.source)}. Here: {escape(here)}.[/]")
 
 
 def _variant(study: Study) -> str:
@@ -70,13 +68,14 @@ def _verdicts(console: Console, store: Store, study: Study) -> None:
         entry for each in reproductions(store) if each.study.name == study.name for entry in judge(each)
     ]
     for entry in entries:
-        console.print(_line(entry, console.width))
-
-
-def _line(entry: Entry, width: int) -> str:
-    room = max(width - 32, 40)
-    text = textwrap.shorten(entry.claim.text, room, placeholder=" …")
-    return f"  {_MARKS[entry.finding.verdict]}  [bold]{entry.claim.id:16}[/] {escape(text)}"
+        if entry.finding.verdict is not Verdict.UNDECIDED:
+            line = (
+                f"  {_MARKS[entry.finding.verdict]}  [bold]{entry.claim.id:16}[/] {escape(entry.claim.text)}"
+            )
+            console.print(line, no_wrap=True, overflow="ellipsis")
+    open_ = [entry.claim.id for entry in entries if entry.finding.verdict is Verdict.UNDECIDED]
+    if open_:
+        console.print(f"  [dim]undecided at this size: {', '.join(open_)}[/]")
 
 
 def _report(console: Console, store: Store, folder: Path, picture: Path, begin: float) -> None:
@@ -86,7 +85,7 @@ def _report(console: Console, store: Store, folder: Path, picture: Path, begin: 
     console.print()
     console.rule("The report", align="left")
     console.print(
-        "These sizes show that everything works and where each effect points; the verdicts that count come from "
+        "Scale smoke shows that everything works and where each effect points; the verdicts that count come from "
         "[bold]--scale laptop[/] and [bold]paper[/]."
     )
     console.print(f"Done in {time.perf_counter() - begin:.0f} s.", soft_wrap=True)

@@ -37,6 +37,16 @@ STUDY = Study(
         "laptop": "276 trials on synthetic clusters and 110 others, with MNIST or digits; about 5 minutes on two cores",
         "paper": "d = 3072 and up to 20 seeds, images and their networks at full size, for a GPU",
     },
+    # Parts of a minute in all, on data that is sampled: these say something at their laptop size only.
+    tour=(
+        "laptop",
+        (
+            *("averaging", "averaging-half", "averaging-quarter", "averaging-eighth"),
+            *("averaging-few", "averaging-some", "averaging-many", "averaging-most"),
+            *("robust-by-d", "robust-by-k", "decoupling", "slabs", "early-linear"),
+            *("li2022-linear", "li2022-nearest"),
+        ),
+    ),
     variants={
         "paper": "the experiments' start σ_w = σ_b = 1e-5, η = 0.001 at d = 3072, T = 100 at k = 10",
         "slides": "the theorem's start σ_w² = 1/d, σ_b² = 1/d², η = 1/√d, T = d/3",
