@@ -18,7 +18,7 @@ $(STAMP): requirements.lock pyproject.toml
 
 install: $(STAMP) ## create .venv with the exact pins of requirements.lock
 
-run: $(STAMP)    ## a first look: measure a small network while it trains
+run: $(STAMP)    ## a first look: something of every study, ending in one report
 	@$(BIN)/undertow tour
 
 lint: $(STAMP)   ## ruff and mypy

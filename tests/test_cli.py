@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pty
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from undertow.cli import main
+from undertow.cli.show import print_json
 from undertow.runs.store import Store
 
 STUDY = """
@@ -107,6 +109,17 @@ def test_bad_usage_is_one_sentence_and_code_two(
     assert sentence in printed.err + printed.out
     assert "Traceback" not in printed.err + printed.out
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_tour_ends_with_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    for code in (0, 1, 130):
+        monkeypatch.setattr("undertow.tour.main", lambda code=code: code)
+        assert call("tour") == code
+
+
+def test_json_has_null_for_the_numbers_it_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"effect": math.nan, "interval": [0.0, math.inf]})
+    assert json.loads(capsys.readouterr().out) == {"effect": None, "interval": [0.0, None]}
 
 
 def test_unknown_names_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,13 +86,13 @@ def test_damage_failures_and_what_runs_are_told(store: Store, show: Show) -> Non
     code, out = show(store.path)
     assert code == 1
     assert f"{victim}/records.jsonl is damaged" in out
-    assert "Group feed (1 trials) failed: [red]the data[/] are gone." in out
+    assert "Group feed (1 trial) failed: [red]the data[/] are gone." in out
     assert f"Go on with:  undertow resume {store.path}" in out
     assert "10         0        2" in out
     with Lock(store.path / "locks" / "feed.lock"):
         Beacon(store.path / "work" / "feed", "feed", [lost]).tell(3, 9, b"")
         _, out = show(store.path)
-        assert "Running: 1 trials of group feed, step 3 of 9." in out
+        assert "Running: 1 trial of group feed, step 3 of 9." in out
         assert f"Follow it with:  undertow live {store.path}" in out
         _, out = show(store.path, "--json")
         assert json.loads(out)["running"] == {"feed": [3, 9]}

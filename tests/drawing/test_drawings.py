@@ -11,6 +11,7 @@ import vl_convert
 from undertow.drawing.curves import curves_by_seed
 from undertow.drawing.heat_maps import heat_map
 from undertow.drawing.shades import shade, shades
+from undertow.errors import InputError
 from undertow.studies.co_correlation.colours import of_q, of_widths
 
 
@@ -58,6 +59,22 @@ def test_a_wide_range_of_positive_values_is_coloured_by_its_logarithm() -> None:
     figure = heat_map(wide, x="width", y="q", value="value", title="")
     assert '"log"' in figure.to_json()
     assert '"log"' not in heat_map(grid(), x="width", y="q", value="value", title="").to_json()
+
+
+def test_a_cell_without_a_number_takes_no_part_in_the_colours() -> None:
+    spoilt = grid().with_columns(
+        value=polars.when((polars.col("width") == 64) & (polars.col("q") > 0))
+        .then(float("inf"))
+        .otherwise(polars.col("value"))
+    )
+    figure = heat_map(spoilt, x="width", y="q", value="value", title="")
+    cells = {(row["width"], row["q"]): row for row in values_in(figure)}
+    assert cells[64, 0.25]["pale"] is None
+    assert cells[64, -0.15]["pale"]
+    domain = figure.to_dict()["layer"][0]["encoding"]["color"]["scale"]["domain"]
+    assert domain == [cells[16, -0.15]["mean"], cells[64, -0.15]["mean"]]
+    with pytest.raises(InputError, match="no finite"):
+        heat_map(grid().with_columns(value=float("nan")), x="width", y="q", value="value", title="")
 
 
 def test_curves_take_the_colours_they_are_given_and_name_every_point() -> None:

@@ -9,7 +9,7 @@ import torch
 
 import undertow as ut
 from undertow.jacobian.factor import Factor
-from undertow.jacobian.krylov import _Run
+from undertow.jacobian.krylov import _mixed, _Run
 from undertow.jacobian.layered import LayeredOperator
 from undertow.status import Status
 
@@ -64,6 +64,18 @@ def test_a_cold_bound_is_more_than_the_residual() -> None:
     assert found.status is Status.CONVERGED
     assert bool((found.error > 1e-3 * found.value).all())
     assert bool((found.risk <= 0.01 / 30 + 1e-12).all())
+
+
+def test_warm_starts_miss_a_new_direction_no_more_often_than_they_say() -> None:
+    """A warm vector without any part in the new top direction: only its noise can find it."""
+    size, risk, count = 64, 0.2, 200_000
+    operator = LayeredOperator((Factor(torch.eye(size)),), (None,), (1,))
+    start = torch.randn(count, size, generator=torch.Generator().manual_seed(0))
+    warm = torch.zeros(1, size)
+    warm[0, 1] = 1.0
+    run = _Run(operator, start[:1], warm, 1e-3, 10, risk, False)
+    missed = _mixed(start, warm.expand(count, size))[:, 0].abs() < math.exp(-run.log_promise)
+    assert 0.1 < float(missed.double().mean()) <= risk
 
 
 def test_looser_risk_needs_fewer_steps() -> None:

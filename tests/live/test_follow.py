@@ -126,6 +126,16 @@ def test_a_version_counts_changes_of_what_verdicts_rest_on(tmp_path: Path) -> No
     assert versions[0] < versions[1] == versions[2] < versions[3] == versions[4]
 
 
+def test_a_part_that_shares_its_trials_with_another_knows_their_measures_too(tmp_path: Path) -> None:
+    one, twin = (tiny_study(name=name, grid={"seed": [0, 1]}) for name in ("one", "twin"))
+    Store(tmp_path).add_study(twin)
+    sweep(Store(tmp_path), one, engine=Here())
+    follower = Follower(Folder(tmp_path))
+    follower.look()
+    assert ("loss", "mean") in follower.measures[one.label]
+    assert follower.measures[twin.label] == follower.measures[one.label]
+
+
 def points(answer: dict[str, Any]) -> dict[str, list[tuple[int, float | None]]]:
     return {each["trial"]: list(zip(each["step"], each["value"], strict=True)) for each in answer["curves"]}
 
@@ -149,6 +159,8 @@ def test_curves_are_the_records_and_come_piece_by_piece(tmp_path: Path) -> None:
         answer = curves.since(0)
         found = points(answer)
         assert found.keys() == {*trials, *(trial.id for trial in done.trials)}
+        whole = {each["trial"] for each in answer["curves"] if each["whole"]}
+        assert whole == {trial.id for trial in done.trials}
         assert set(answer["trials"]) == found.keys()
         for trial in done.trials:
             stored = [r for r in store.trial(trial.id).records if (r.measure, r.key) == ("loss", "mean")]
@@ -221,6 +233,15 @@ def test_time_left_is_judged_by_trials_of_the_same_kind() -> None:
     other = replace(RUNNING, group="h", trials=("9-2",), step=0, rate=100 / 40)
     side_by_side = time_left([PART], done, {"g": RUNNING, "h": other}, waiting - {"9-2"})
     assert side_by_side.seconds == pytest.approx((5 + 40 + 2 * 5 + 40) / 2)
+
+
+def test_all_is_done_only_when_nothing_has_failed() -> None:
+    done = {trial: Done("finished") for trial in PART.trials}
+    assert time_left([PART], done, {}, set()).basis == "all is done"
+    failed = {trial: each for trial, each in done.items() if trial != "9-3"}
+    assert time_left([PART], failed, {}, set()).basis == "nothing is running"
+    damaged = {**done, "9-3": Done("damaged")}
+    assert time_left([PART], damaged, {}, set()).basis == "nothing is running"
 
 
 def test_time_left_is_not_made_up() -> None:

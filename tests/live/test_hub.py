@@ -14,8 +14,8 @@ import pytest
 from tests.live.serving import live
 from tests.runs.sweeps import tiny_study
 from undertow.live.hub import Hub
-from undertow.live.judge import plain
 from undertow.live.verdicts import Verdicts
+from undertow.runs.canonical import plain
 from undertow.runs.engines.here import Here
 from undertow.runs.store import Store
 from undertow.runs.sweep import sweep

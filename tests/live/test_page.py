@@ -86,7 +86,7 @@ class Visitor:
 def test_the_page_follows_a_sweep_and_outlives_server_and_sweep(tmp_path: Path, browser: Any) -> None:
     runs = tmp_path / "runs"
     (tmp_path / "long.toml").write_text(LONG)
-    start = ("run", str(tmp_path / "long.toml"), "--runs", str(runs))
+    start = ("run", str(tmp_path / "long.toml"), "--runs", str(runs), "--engine", "here")
     with live(runs) as server:
         visitor = Visitor(browser, server.root)
         page = visitor.page
@@ -102,7 +102,7 @@ def test_the_page_follows_a_sweep_and_outlives_server_and_sweep(tmp_path: Path, 
             run.wait()
             visitor.wait("#legend", "4 waiting")
             visitor.wait("#groups", "No group of trials is running")
-        with sweeping(runs, "resume", str(runs)):
+        with sweeping(runs, "resume", str(runs), "--engine", "here"):
             visitor.wait("#legend", "2 running")
             visitor.wait_for_growth()
             assert visitor.complaints == []

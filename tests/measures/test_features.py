@@ -155,6 +155,14 @@ class TestBiases:
         assert far.robust == 0.0
         assert far.robust_any == 0.5  # a constant is never wrong about one class
 
+    def test_where_no_biases_are_accurate_there_is_nothing_to_tell(self) -> None:
+        # Two points of different classes that the neurons cannot tell apart: half right at best.
+        hidden, head, y = torch.ones(2, 2), torch.tensor([1.0, -1.0]), torch.tensor([1.0, -1.0])
+        slopes = torch.tensor([[-1.0, 1.0], [1.0, -1.0]])
+        draw = torch.Generator().manual_seed(0)
+        found = best_biases(hidden, slopes, head, y, radius=0.5, rounds=5, generator=draw)
+        assert (found.radius, found.robust, found.robust_any) == (None, None, 0.5)
+
     def test_more_search_finds_no_less(self) -> None:
         hidden, slopes, head, sign = self.line()
         noisy = hidden + 0.05 * torch.randn(hidden.shape, generator=torch.Generator().manual_seed(1)).double()
@@ -164,5 +172,7 @@ class TestBiases:
             )
             for n in (1, 200)
         )
+        assert many.radius is not None
+        assert few.radius is not None
         assert many.radius >= few.radius
         assert many.tried > few.tried

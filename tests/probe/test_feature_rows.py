@@ -158,3 +158,5 @@ def test_supervision_reads_both_kinds_of_networks_alone_and_together() -> None:
     ] == (pytest.approx(found["classes@0.0"]))
     with pytest.raises(ConfigError, match="did you mean 'parity'"):
         SupervisionRobustness(task="party")
+    with pytest.raises(ConfigError, match="positive"):
+        SupervisionRobustness(eps=(0.0, 0.1))

@@ -32,7 +32,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(folder / "runs", folder / "made" / "report.html")
 
 
-@pytest.fixture(scope="session")
+# Not for the session: two of Playwright's drivers cannot live in one process, and other tests have theirs.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
     if not CHROMIUM.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from pathlib import Path
@@ -43,8 +44,13 @@ def falling(trial: TrialConfig) -> list[Record]:
     return records
 
 
-def publish_stable_rank(path: Path, variant: str, *, without: int = 0) -> list[str]:
-    """The stable-rank study at scale smoke, ``without`` some of its trials; returns the ids of those published."""
+def publish_stable_rank(
+    path: Path, variant: str, *, without: int = 0, spoilt: float | None = None
+) -> list[str]:
+    """The stable-rank study at scale smoke, ``without`` some of its trials; returns the ids of those published.
+
+    ``spoilt`` takes the place of one value in the middle of the first trial's training.
+    """
     store = Store(path)
     (grid,) = find("stable-rank").grids("smoke", variant, parts=["main"])
     store.add_study(grid)
@@ -55,11 +61,15 @@ def publish_stable_rank(path: Path, variant: str, *, without: int = 0) -> list[s
         "cost": {"seconds": 1.0, "restarts": 0},
     }
     trials = [point.trial for point in grid.points][without:]
+    records = {trial.id: falling(trial) for trial in trials}
+    if spoilt is not None:
+        first = records[trials[0].id]
+        first[20] = dataclasses.replace(first[20], value=spoilt)
     store.publish(
         [
             FinishedTrial(
                 config=trial,
-                records=encode_all(falling(trial)),
+                records=encode_all(records[trial.id]),
                 weights=pack({"hidden.weight": torch.zeros(2, 2)}),
                 status={"status": "finished", "step": 300, "reason": None},
                 provenance={**provenance, "seeds": {"trial": trial.seed, "data": 0}},

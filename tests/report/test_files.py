@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.report.stores import own_study, publish_stable_rank
 from undertow.cli.app import main
 from undertow.runs.store import Store
+from undertow.studies import find
 
 STARTS = {"pdf": b"%PDF-", "svg": b"<svg", "png": b"\x89PNG"}
 
@@ -35,6 +37,17 @@ def test_figures_are_written_in_the_format_asked_for(
     )
     assert all(path.read_bytes().startswith(STARTS[ending]) for path in pictures)
     assert f"{len(pictures)} as {ending}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_a_value_that_is_no_number_is_a_gap_and_no_reason_to_draw_nothing(
+    tmp_path: Path, value: float
+) -> None:
+    publish_stable_rank(tmp_path, "paper", spoilt=value)
+    assert command("report", tmp_path, "-o", tmp_path / "r.html", "--figures", "svg") == 0
+    drawn = {path.stem for path in (tmp_path / "figures" / "stable-rank.paper.smoke").glob("*.svg")}
+    assert drawn == {figure.name for figure in find("stable-rank").figures}
+    assert "cannot be drawn" not in (tmp_path / "r.html").read_text().partition("packed-figures")[0]
 
 
 def test_a_damaged_trial_is_told_and_the_report_written(

@@ -12,6 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.report.stores import own_study, run
+from undertow.report.page import write_report
+from undertow.runs.config import validate
+from undertow.runs.grid import StudyConfig
+
 WIDE = {"width": 1280, "height": 900}
 NARROW = {"width": 390, "height": 844}
 
@@ -236,6 +241,21 @@ def test_the_grid_browser_shows_one_network_or_many(shared: Watched) -> None:
     chart = page.locator("#browser-view .chart", has_text="accuracy")
     chart.locator("svg").hover()
     assert re.search(r"epoch \d: 0?\.?\d", chart.locator("output").text_content())
+
+
+def test_a_network_that_diverged_at_once_shares_the_axis_of_the_others(chromium: Any, tmp_path: Path) -> None:
+    document = {**own_study().model_dump(mode="json"), "grid": {"learning_rate": [1e9, 0.5], "seed": [0]}}
+    run(tmp_path, validate(StudyConfig, document))
+    watched = Watched(chromium, write_report(tmp_path, tmp_path / "report.html"))
+    watched.page.select_option('[data-axis="learning_rate"]', "")
+    assert "1 diverged, 1 finished" in watched.page.locator("#browser-view").text_content()
+    chart = watched.page.locator("#browser-view .chart", has_text="loss · mean")
+    assert chart.locator("output").text_content().startswith("epoch 3: ")
+    box = chart.locator("svg").bounding_box()
+    watched.page.mouse.move(box["x"] + 0.95 * box["width"], box["y"] + 0.5 * box["height"])
+    assert chart.locator("output").text_content().startswith("epoch 3: ")
+    assert not watched.complaints
+    watched.context.close()
 
 
 def test_a_figure_is_enlarged_and_closed(shared: Watched) -> None:

@@ -23,6 +23,7 @@ from undertow.report.origins import study_file
 from undertow.report.page import render, write_report
 from undertow.report.pairs import picture_pairs
 from undertow.report.readable import ReadableStore
+from undertow.report.words import facts
 from undertow.runs.config import validate
 from undertow.runs.examples import Examples
 from undertow.runs.grid import StudyConfig
@@ -210,6 +211,28 @@ def test_a_folder_where_nothing_has_run_yet_makes_a_report(tmp_path: Path) -> No
     publish_stable_rank(tmp_path, "paper", without=50)
     text = Elements(write_report(tmp_path, tmp_path / "report.html").read_text()).text
     assert "50 of 50 trials" in text
+
+
+def test_a_study_of_ones_own_may_have_the_name_of_a_known_one(tmp_path: Path) -> None:
+    own = validate(StudyConfig, {**own_study().model_dump(mode="json"), "name": "stable-rank"})
+    Store(tmp_path).add_study(own)
+    text = Elements(write_report(tmp_path, tmp_path / "report.html").read_text()).text
+    assert "come with no claims" in text
+    assert "undertow run stable-rank.toml" in text
+
+
+def test_networks_that_studies_share_are_counted_once(tmp_path: Path) -> None:
+    for name in ("mine", "yours"):
+        study = validate(StudyConfig, {**own_study().model_dump(mode="json"), "name": name})
+        Store(tmp_path).add_study(study)
+    contents = gather(ReadableStore(tmp_path), [])
+    assert dict(facts(contents))["Networks trained"] == "0 of 4"
+    assert [run.trials for run in contents.runs] == [4, 4]
+
+
+def test_without_figures_the_page_has_no_section_for_them(tmp_path: Path) -> None:
+    Store(tmp_path).add_study(own_study())
+    assert 'id="figures"' not in write_report(tmp_path, tmp_path / "report.html").read_text()
 
 
 def test_names_and_notes_cannot_write_markup(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 import torch
 
+from undertow.data.loading import load
 from undertow.errors import ConfigError
-from undertow.models import NearestNeighbour
+from undertow.models import NearestNeighbour, resnet
 from undertow.runs.build import build_data, build_network, build_points
 from undertow.runs.config import FeaturesData, TrialConfig, validate
 from undertow.runs.features import feature_network, features
+from undertow.runs.seeds import stream
 
 LINEAR = {"name": "mlp", "widths": [], "init": {"name": "gaussian", "std": 0.0}}
 
@@ -91,3 +93,29 @@ def test_features_know_their_class_means_and_task() -> None:
     feature_network.cache_clear()
     again = feature_network(config.model_copy(update={"limit": None, "task": None}))
     assert all(torch.equal(a, b) for a, b in zip(kept.parameters(), again.parameters(), strict=True))
+
+
+def test_the_feature_network_is_trained_as_torchs_sgd_does() -> None:
+    config = FeaturesData(
+        name="features", of="digits", train=70, channels=(4,), epochs=3, batch_size=32, seed=2
+    )
+    data = load("digits", split="train", limit=70)
+    net = resnet(
+        image=(1, 8, 8),
+        channels=(4,),
+        blocks=1,
+        outputs=10,
+        generator=torch.Generator().manual_seed(stream(2, "weights")),
+    ).train()
+    optimizer = torch.optim.SGD(net.parameters(), lr=config.learning_rate, momentum=0.9, weight_decay=5e-4)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 9)
+    order = torch.Generator().manual_seed(stream(2, "order"))
+    for _ in range(3):
+        for batch in torch.split(torch.randperm(70, generator=order), 32):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(net(data.x.flatten(1)[batch]), data.y[batch]).backward()
+            optimizer.step()
+            schedule.step()
+    ours = feature_network(config).state_dict()
+    for name, value in net.state_dict().items():
+        torch.testing.assert_close(ours[name], value, rtol=1e-4, atol=1e-6)

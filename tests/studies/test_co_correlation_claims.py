@@ -129,6 +129,8 @@ def test_early_growth_is_measured_against_the_whole_rise() -> None:
     even = records(rho=lambda n, t: 0.3 + (0.4 + n.noise) * t + 0.01 * n.noise * (t == 0.2))
     assert verdict("C-h.early", even) is Verdict.FAILS
     assert CLAIMS["C-h.saturates"](even).effect == pytest.approx(0.2, abs=0.01)
+    diverged = (polars.col("width") == 16) & (polars.col("epoch") > 7)
+    assert set(shares_of_rise(even.filter(~diverged))["width"]) == {64, 256, 1024}
     with pytest.raises(InputError, match="no network with q > 0 has a rise"):
         CLAIMS["C-h.early"](records(rho=lambda n, t: 0.5 + 0.01 * t))  # noqa: ARG005
 
@@ -159,6 +161,20 @@ def test_with_one_seed_a_claim_along_q_counts_widths_and_says_so() -> None:
     assert (found.verdict, found.n) == (Verdict.HOLDS, 5)
     assert "n counts widths" in found.note
     assert verdict("C-i.relu", frame) is Verdict.UNDECIDED  # along width there is one draw only
+
+
+def test_with_one_seed_the_worst_network_counts_at_every_width() -> None:
+    """Nine widths that stay flat do not make up for one that moves, as nine seeds would."""
+    widths = tuple(2**k for k in range(4, 14))
+    flat = records(rho=lambda n, t: 0.5 + 0.01 * t * (1 + n.q), widths=widths, seeds=1)
+    assert verdict("C-k.flat", flat) is Verdict.HOLDS
+    one = records(rho=lambda n, t: 0.5 + (0.08 if n.width == 16 else 0.01) * t, widths=widths, seeds=1)
+    found = CLAIMS["C-k.flat"](one)
+    assert found.effect == pytest.approx(0.017)
+    assert found.verdict is Verdict.UNDECIDED
+    assert "but not so at 1 of 10 widths" in found.note
+    falling = records(rho=lambda n, t: 0.5 + (-0.01 if n.width == 64 else 0.2) * t, widths=widths, seeds=1)
+    assert verdict("C-e", falling) is Verdict.UNDECIDED
 
 
 def test_energy_and_robustness_over_the_grid_within_a_width_and_at_equal_accuracy() -> None:
@@ -223,6 +239,25 @@ def test_the_best_cell_is_found_by_its_rank() -> None:
     worst = records(accuracy=lambda n: 0.9 - n.width / 8192 + n.q / 10)
     found = CLAIMS["C-s.accuracy"](worst)
     assert (found.verdict, found.effect) == (Verdict.FAILS, 1.0)
+
+
+def test_the_most_robust_cell_is_sought_among_networks_that_learned() -> None:
+    """Those that always say the same survive every attack, and would beat all others."""
+    lazy = records(
+        accuracy=lambda n: 0.5 if n.width == 16 else 0.9,
+        robust=lambda n: 0.5 if n.width == 16 else 0.3 + n.width / 8192 - n.q / 10,
+    )
+    found = CLAIMS["C-s.robust"](lazy)
+    assert (found.verdict, found.effect) == (Verdict.HOLDS, 0.0)
+    assert "25 of 100 networks near chance left out" in found.note
+    corner = records(accuracy=lambda n: 0.5 if (n.width, n.q) == (1024, -0.15) else 0.9)
+    with pytest.raises(InputError, match=r"no network of width 1024, q = -0\.15 has learned"):
+        CLAIMS["C-s.robust"](corner)
+    once = records(
+        accuracy=lambda n: 0.5 if (n.width, n.q, n.seed) == (1024, -0.15, 0) else 0.9,
+        robust=lambda n: 0.9 - n.width / 2048,
+    )
+    assert CLAIMS["C-s.robust"](once).n == 4  # the seed without it does not count as a win
 
 
 def test_the_identity_and_the_other_factors() -> None:

@@ -177,6 +177,18 @@ class TestRadii:
         assert CLAIMS["F-l.readout"](frame).verdict is Verdict.FAILS  # by exact radii, not by attacks
         assert CLAIMS["F-l.native"](frame).verdict is Verdict.HOLDS
 
+    def test_networks_without_any_accurate_biases_do_not_speak_for_the_claim(self) -> None:
+        def values(k: int, seed: int) -> dict[str, float]:
+            found = {"robust": 0.0, "radius": 1.0, "robust_any": 0.5}
+            return found if seed < 3 or k < 40 else {"robust_any": 0.5}
+
+        found = CLAIMS["F-g"](by_clusters("averaging", "bias-search", values))
+        assert (found.verdict, found.n) == (Verdict.UNDECIDED, 3)
+        none = by_clusters("averaging", "bias-search", lambda *_: {"robust_any": 0.5})
+        with pytest.raises(InputError, match="no record of robust"):
+            CLAIMS["F-g"](none)
+        assert CLAIMS["F-g.literal"](none).verdict is Verdict.FAILS
+
     def test_what_is_missing_is_told(self) -> None:
         frame = by_dimension("cluster-radius", lambda *_: {"accuracy": 1.0})
         with pytest.raises(InputError, match="no record of attacked"):

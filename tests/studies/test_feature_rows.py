@@ -54,7 +54,7 @@ def distances(averaged: float, decoupled: float) -> polars.DataFrame:
             for target, relative in (("averaged", averaged), ("decoupled", decoupled))
             for side, value in (
                 ("lower", relative + 0.001 * seed),
-                ("upper", 1.0),
+                ("upper", 2.0 * (relative + 0.001 * seed)),
                 ("relative", relative + 0.001 * seed),
             )
         ),
@@ -65,6 +65,7 @@ def test_min_vidal_is_about_the_target_of_its_power() -> None:
     near = distances(averaged=0.1, decoupled=0.9)
     assert claim(min_vidal, "F-o").test(near).verdict is Verdict.HOLDS
     assert claim(min_vidal, "F-o").test(near).effect == pytest.approx(0.102)
+    assert "proved is no more than 0.21" in claim(min_vidal, "F-o").test(near).note
     assert claim(min_vidal, "F-p").test(near).verdict is Verdict.FAILS
     assert claim(min_vidal, "F-p").test(distances(0.9, 0.1)).verdict is Verdict.HOLDS
     with pytest.raises(InputError, match="no record"):
@@ -91,7 +92,7 @@ def test_more_robust_with_a_higher_power(gain: float, verdict: Verdict) -> None:
     assert claim(min_vidal, "F-p.robust").test(frame).verdict is verdict
 
 
-def kkt_records(residual: float, slope: float, survive: float) -> polars.DataFrame:
+def kkt_records(residual: float, slope: float, survive: float, *, margin: float = 1.0) -> polars.DataFrame:
     rows = []
     for seed in SEEDS:
         for step in (0, 1, 10, 20, 40, 100):
@@ -100,6 +101,7 @@ def kkt_records(residual: float, slope: float, survive: float) -> polars.DataFra
                 {"seed": seed, "step": step, "key": k, "value": value} for k in ("residual", "slackness")
             ]
             rows.append({"seed": seed, "step": step, "key": "misalignment", "value": value})
+            rows.append({"seed": seed, "step": step, "key": "margin", "value": margin})
     network = [
         {"seed": seed, "key": key, "value": value + 0.001 * seed}
         for seed in SEEDS
@@ -117,6 +119,13 @@ def test_kkt_claims() -> None:
         assert found.verdict is Verdict.HOLDS, name
         assert found.effect == pytest.approx(effect)
         assert claim(kkt, name).test(bad).verdict is Verdict.FAILS, name
+
+
+def test_networks_that_misclassify_a_point_are_no_kkt_points() -> None:
+    wrong = kkt_records(0.2, -0.1, 0.0, margin=-0.1)
+    for name in ("F-q.kkt", "F-q.fragile"):
+        with pytest.raises(InputError, match="5 of 5 networks misclassify"):
+            claim(kkt, name).test(wrong)
 
 
 def slab_records(simple: float, complex_: float) -> polars.DataFrame:

@@ -176,6 +176,24 @@ def test_exponents_are_recovered_and_networks_that_shrank_left_out() -> None:
     assert slopes == pytest.approx([-0.3] * 12)
 
 
+def test_networks_that_did_not_grow_are_told() -> None:
+    shrinking = made_up(lambda at: {"co_correlation": 0.3 - 0.01 * at.time} if at.width == 16 else {})
+    for identifier, networks_left_out in (("C-l.linear", "12 of 36"), ("C-l.inverse", "24 of 72")):
+        assert (
+            f"{networks_left_out} networks did not grow and are left out" in judge(identifier, shrinking).note
+        )
+    assert "did not grow" not in judge("C-l.linear", made_up(lambda _: {})).note
+    none = made_up(lambda at: {"co_correlation": 0.3 - 0.01 * at.time})
+    assert (judge("C-l.linear", none).verdict, judge("C-l.linear", none).effect) == (Verdict.UNDECIDED, None)
+    (drawn,) = [figure.draw for figure in FIGURES if figure.name == "growth-norm"]
+    drawn(none.filter(polars.col("part") == "growth")).to_dict()
+
+
+def test_a_rate_that_explains_too_much_does_not_explain() -> None:
+    twice = made_up(lambda at: {"exact": 2 * as_claimed(at)["exact"]})
+    assert judge("C-n.frozen", twice).verdict is Verdict.FAILS
+
+
 def test_without_records_there_is_a_sentence() -> None:
     frame = made_up(lambda _: {}).with_columns(measure=polars.lit("loss"))
     with pytest.raises(InputError, match="no record of the growth of co-correlation"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,32 @@ TOY = Study(
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(studies.STUDIES, "toy", __name__)
+
+
+def test_networks_that_diverged_are_told_and_excuse_a_test_that_needs_them(
+    toy: None,  # noqa: ARG001
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def wild(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
+        return {**_part([2]), "training": {"epochs": 40}, "grid": {"learning_rate": [0.05, 1e200]}}
+
+    def ends(frame: polars.DataFrame) -> Finding:
+        last = frame.filter(polars.col("step") == 40)
+        return decide([last.filter(learning_rate=1e200)["value"][0]], above=0.0)
+
+    claims = (
+        Claim("T-a", "any", "here", lambda frame: decide([1.0] * frame["trial"].n_unique(), above=0.0)),
+        Claim("T-b", "the end", "here", ends),
+    )
+    study = replace(TOY, parts={"main": wild}, claims=claims)
+    monkeypatch.setattr(f"{__name__}.STUDY", study)
+    store = Store(tmp_path)
+    assert sweep(store, *study.grids("smoke", "paper"), engine=Here()).complete
+    first, second = (entry.finding for entry in ledger(store))
+    assert first.note == "2 seeds are too few, 5 are needed; 1 of 2 trials diverged"
+    assert second.verdict is Verdict.UNDECIDED
+    assert "it cannot be judged on what is there" in second.note
 
 
 STUDY = TOY  # where `find` looks for it

@@ -44,6 +44,16 @@ def test_no_threshold_is_better_than_the_default() -> None:
         assert grouped_radius(100, group=1, opponents=5, threshold=threshold) <= best + 1e-9
 
 
+def test_below_the_best_thresholds_many_opponents_at_once_are_shorter() -> None:
+    best = math.sqrt(1000 / 2)
+    for threshold in (math.sqrt(1.5) - 1, 0.25, THRESHOLD):
+        assert grouped_radius(1000, group=1, opponents=5, threshold=threshold) == pytest.approx(best)
+    assert grouped_radius(1000, group=1, opponents=5, threshold=0.2) < 0.99 * best
+    assert grouped_radius(1000, group=1, opponents=5, threshold=0.0) == pytest.approx(
+        read_out_radius(1000, 10)
+    )
+
+
 def test_averaging_is_the_coarsest_grouping() -> None:
     for d, k in itertools.product((64, 3072), (4, 10)):
         assert grouped_radius(d, group=k // 2, opponents=1) == pytest.approx(averaged_radius(d, k))

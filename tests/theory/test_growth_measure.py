@@ -121,6 +121,18 @@ def test_in_a_probe_on_a_float32_network() -> None:
     assert sum(found[4, part] for part in parts) == pytest.approx(found[4, "exact"])
 
 
+def test_a_head_that_was_trained_is_told() -> None:
+    net, x, y = make("relu")
+    tracker = Growth(points=4).begin(net, x, y, learning_rate=RATE)
+    step(net, x, y)
+    tracker.observe(net)
+    readings(tracker, net, x)
+    with torch.no_grad():
+        net.get_parameter("output.weight").mul_(1.01)
+    with pytest.raises(ModelError, match="holds the head fixed"):
+        readings(tracker, net, x)
+
+
 def test_options_and_networks_it_cannot_take_are_told() -> None:
     with pytest.raises(ConfigError, match="points = 0 of growth must be a whole number"):
         measure("growth", points=0)

@@ -79,7 +79,7 @@ def test_a_network_that_is_the_target_is_at_distance_zero_whatever_its_scale() -
     assert found.lower == pytest.approx(0.0, abs=1e-9)
     assert found.upper == pytest.approx(0.0, abs=1e-7)
     assert found.scale == pytest.approx(1 / 35)
-    # One feature more, with half the weight of the others, is half away from every multiple.
+    # One feature has half the weight of the others: the best multiple, 4/3, misses each of them by a third.
     with torch.no_grad():
         net.output.weight[0, 0] *= 0.5
     assert distance_to(net, decoupled_target(centres, SIGNS, power=3.0)).lower == pytest.approx(

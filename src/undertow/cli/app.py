@@ -246,11 +246,11 @@ def live(
 
 @app.command
 def tour() -> int:
-    """A first look: measure a small network while it trains."""
+    """A first look: three networks watched, something of every study run, and one report. Needs no download."""
     import importlib
 
-    importlib.import_module("undertow.tour").main()
-    return 0
+    code: int = importlib.import_module("undertow.tour").main()
+    return code
 
 
 @data_app.command(name="list")

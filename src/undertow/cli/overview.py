@@ -18,6 +18,7 @@ from undertow.drawing.palette import MARKS
 from undertow.live.folder import Folder
 from undertow.live.follow import Follower
 from undertow.report.readable import ReadableStore
+from undertow.report.words import plural
 from undertow.runs.store import StoredStudy
 from undertow.studies.ledger import Entry, ledger
 
@@ -86,7 +87,7 @@ def _print_studies(console: Console, rows: list[dict[str, Any]]) -> None:
         for row in rows:
             names = f"{row['study']} {row['part']} ({row['variant']}, {row['scale']})"
             counts = [f"{row[name]} {name}" for name in ("finished", "diverged", "missing") if row[name]]
-            console.print(f"[bold]{escape(names)}[/]: {row['trials']} trials, {', '.join(counts)}")
+            console.print(f"[bold]{escape(names)}[/]: {plural(row['trials'], 'trial')}, {', '.join(counts)}")
         return
     table = Table(*(rows[0] if rows else ()), pad_edge=False, box=None)
     for column in table.columns[4:]:
@@ -138,9 +139,10 @@ def _print_troubles(console: Console, store: ReadableStore, follower: Follower) 
         console.print()
     for each in follower.running.values():
         about = f"step {each.step:,} of {each.steps:,}" if each.steps else "preparing"
-        console.print(f"Running: {len(each.trials)} trials of group {each.group}, {about}.", soft_wrap=True)
+        trials = plural(len(each.trials), "trial")
+        console.print(f"Running: {trials} of group {each.group}, {about}.", soft_wrap=True)
     for group, failure in follower.failures.items():
-        sentence = f"Group {group} ({len(failure.trials)} trials) failed: {failure.sentence}"
+        sentence = f"Group {group} ({plural(len(failure.trials), 'trial')}) failed: {failure.sentence}"
         console.print(sentence, style="red", markup=False, soft_wrap=True)
         more = f"  more in {store.path / 'failures' / group}.txt"
         console.print(more, style="dim", markup=False, soft_wrap=True)

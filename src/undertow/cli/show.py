@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from undertow.runs.canonical import plain
 from undertow.runs.store import Store
 from undertow.studies import STUDIES, find
 from undertow.studies.ledger import Entry, ledger
@@ -21,8 +22,8 @@ VERDICT_COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
 
 def print_json(value: Any) -> None:
-    """Plain JSON on standard output, whatever the terminal."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """Plain JSON on standard output, whatever the terminal; null for numbers that JSON lacks."""
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_studies(*, as_json: bool) -> int:

@@ -84,8 +84,8 @@ def _conclude(console: Console, store: Store, studies: list[StudyConfig]) -> Non
 
         for each in reproductions(store):
             if (each.study.name, each.variant, each.scale) in ran:
-                pictures = draw(each)
                 print_ledger(Console(highlight=False), judge(each))  # wrapped: sentences are long
+                pictures = draw(each)
                 if pictures:
                     console.print(f"Figures:  {escape(str(pictures[0].parent))}")
         console.print(f"Next:  undertow report {escape(shlex.quote(str(store.path)))}")

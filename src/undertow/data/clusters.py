@@ -108,7 +108,7 @@ def cluster_centres(
     """k centres in R^d (float64) of norm √d or ``norm``, every two at the same ``cosine``.
 
     They are the rows of √d · L Q, with L Lᵀ = (1 − c) I + c 11ᵀ and Q a random orthonormal frame: exact for
-    any c ≥ −1/(k−1) below 1, and orthogonal for c = 0. With ``cosine=None`` they are independent and uniform
+    any c above −1/(k−1) and below 1, and orthogonal for c = 0. With ``cosine=None`` they are independent and uniform
     on the sphere, so that their cosines are of the order 1/√d.
 
     >>> mu = cluster_centres(k=3, d=50, cosine=0.1)

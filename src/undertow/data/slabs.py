@@ -26,7 +26,7 @@ def slabs(
     Given y = ±1 all coordinates are independent. The linear one is y·U[γ, 1], with the ``margin`` γ. A slab
     coordinate lies in one of k equal intervals of [−1, 1], 2γ apart, whose labels alternate −, +, −, …, each
     interval of the right label being equally likely: k is odd, so that both outer slabs have one label, the
-    coordinate is symmetric, and no linear function of it beats chance. Every coordinate alone separates the
+    coordinate is symmetric, and it is not correlated with the label. Every coordinate alone separates the
     classes with margin γ; a classifier that uses all of them has up to √d times as much.
 
     Labels are 1 for y = +1 and 0 for y = −1. ``generator``, a CPU one, replaces ``seed``.

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import altair
 
+from undertow.errors import InputError
+
 if TYPE_CHECKING:
     import polars
 
@@ -44,11 +46,12 @@ def heat_map(
         )
         .sort(x, y)
     )
-    smallest, largest = domain or (float(cells["mean"].min()), float(cells["mean"].max()))  # type: ignore[arg-type]
+    finite = cells["mean"].filter(cells["mean"].is_finite())
+    if domain is None and finite.is_empty():
+        raise InputError(f"no finite {value} is there to draw.")
+    smallest, largest = domain or (float(finite.min()), float(finite.max()))  # type: ignore[arg-type]
     log = domain is None and smallest > 0 and largest > 30 * smallest
-    rows = [
-        {**row, "pale": _place(row["mean"], smallest, largest, log=log) > 0.6} for row in cells.to_dicts()
-    ]
+    rows = [{**row, "pale": _is_pale(row["mean"], smallest, largest, log=log)} for row in cells.to_dicts()]
     horizontal = altair.X(f"{x}:O", title=f"{x} m", axis=altair.Axis(labelAngle=0))
     vertical = altair.Y(f"{y}:O", sort="ascending")
     scale: Any = altair.Scale(
@@ -65,7 +68,7 @@ def heat_map(
         base.mark_text(fontSize=11, color=ink)
         .encode(altair.Text("mean:Q", format=number))
         .transform_filter(on)
-        for ink, on in (("black", "datum.pale"), ("white", "!datum.pale"))
+        for ink, on in (("black", "datum.pale === true"), ("white", "datum.pale === false"))
     ]
     seeds = int(cells["seeds"].max())  # type: ignore[arg-type]
     sentence = f"{title}; mean of {seeds} seeds" if seeds > 1 else f"{title}; one seed"
@@ -78,8 +81,10 @@ def heat_map(
     return chart
 
 
-def _place(value: float, smallest: float, largest: float, *, log: bool) -> float:
-    """Where the colour of ``value`` lies between the darkest, 0, and the lightest, 1."""
+def _is_pale(value: float, smallest: float, largest: float, *, log: bool) -> bool | None:
+    """Whether the colour of ``value`` is so light that black can be read on it; None where it has no colour."""
+    if not math.isfinite(value):
+        return None
     if log:
         value, smallest, largest = math.log(value), math.log(smallest), math.log(largest)
-    return (value - smallest) / (largest - smallest) if largest > smallest else 0.0
+    return largest > smallest and (value - smallest) / (largest - smallest) > 0.6

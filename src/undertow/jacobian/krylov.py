@@ -81,7 +81,8 @@ class _Run:
         self.warm = warm is not None
         self.risk = risk
         self.stop_risk = _WARM_RISK if self.warm else risk
-        share = _WARM_NOISE if self.warm else 1.0
+        # Of a warm start, a unit vector plus noise and then of length one again, at least this much is noise.
+        share = _WARM_NOISE / (1 + _WARM_NOISE) if self.warm else 1.0
         self.log_target = -math.log(share * tridiagonal.miss_threshold(self.dimension, self.stop_risk))
         self.log_promise = -math.log(share * tridiagonal.miss_threshold(self.dimension, risk))
         # Below this fraction of the largest coefficient a new direction is mostly rounding.

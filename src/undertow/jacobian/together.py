@@ -50,7 +50,7 @@ def norms_together(
     memory_budget: int | None = None,
     **options: Any,
 ) -> list[JacobianNorms]:
-    """``jacobian_norms`` of every network at the samples (N, …), with the same promises and the same options.
+    """``jacobian_norms`` of every network at the samples (N, …), with the same promises; options as in ``Plan.choose``.
 
     Chains of linear layers and activations of one shape are one batch of M·N Jacobians with a matrix for each
     network; any other networks are measured one after the other. ``start`` holds the vectors of each network's

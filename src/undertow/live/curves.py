@@ -111,7 +111,13 @@ class Curves:
                 if anew:
                     steps, values = _thinned(steps, values, _MOST_PER_CURVE)
                 found.append(
-                    {"trial": trial, "anew": anew, "step": list(steps), "value": [_shown(v) for v in values]}
+                    {
+                        "trial": trial,
+                        "anew": anew,
+                        "whole": curve.whole,
+                        "step": list(steps),
+                        "value": [_shown(v) for v in values],
+                    }
                 )
         answer: dict[str, Any] = {"revision": self.revision, "curves": found}
         if part is not None and revision == 0:

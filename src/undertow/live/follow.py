@@ -31,7 +31,7 @@ class Follower:
         self._groups: dict[str, Progress] = {}
         self._failures: dict[str, Failure] = {}
         self._sampled: Counter[str] = Counter()
-        self._asked: set[str] = set()
+        self._asked: set[tuple[str, str]] = set()
 
     def look(self) -> None:
         """Read what is new on the disk."""
@@ -138,14 +138,18 @@ class Follower:
         for label, part in self.parts.items():
             if self._sampled[label] < _SAMPLED:
                 for trial in part.trials:
-                    if trial in self.done and trial not in self._asked and self._sampled[label] < _SAMPLED:
-                        self._asked.add(trial)
+                    if (
+                        trial in self.done
+                        and (label, trial) not in self._asked
+                        and self._sampled[label] < _SAMPLED
+                    ):
+                        self._asked.add((label, trial))
                         self._sampled[label] += 1
                         self._learn(label, self.folder.read("trials", trial, "records.jsonl"))
         for group, progress in self.running.items():
-            if group not in self._asked and progress.steps:
-                self._asked.add(group)
-                for label in self.labels(progress.trials):
+            for label in self.labels(progress.trials) if progress.steps else ():
+                if (label, group) not in self._asked:
+                    self._asked.add((label, group))
                     self._learn(label, self.folder.read("work", group, "live.jsonl"))
 
     def _learn(self, label: str, records: bytes | None) -> None:

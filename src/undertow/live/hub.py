@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from undertow.live.curves import Curves, Selection
 from undertow.live.folder import Folder
 from undertow.live.follow import Follower
-from undertow.live.judge import plain
 from undertow.live.snapshot import snapshot
 from undertow.live.verdicts import Verdicts
+from undertow.runs.canonical import plain
 
 __all__ = ["Hub", "encode"]
 

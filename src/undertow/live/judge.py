@@ -6,27 +6,13 @@ A process of its own, because it needs polars and all records: the server stays 
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
-from typing import Any
 
 from undertow.errors import UndertowError
+from undertow.runs.canonical import plain
 
-__all__ = ["main", "plain"]
-
-
-def plain(value: Any) -> Any:
-    """The value with None for numbers that JSON lacks.
-
-    >>> plain({"effect": float("nan"), "interval": [1.0, float("inf")]})
-    {'effect': None, 'interval': [1.0, None]}
-    """
-    if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+__all__ = ["main"]
 
 
 def main() -> None:

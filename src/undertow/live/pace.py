@@ -30,8 +30,12 @@ def time_left(
     count. A group too young to have a pace counts as waiting. Groups run side by side, as many as do now, and
     the last one is waited for.
     """
+    parts = list(parts)
     if not running:
-        return Estimate(None, "nothing is running" if waiting else "all is done")
+        over = all(
+            trial in done and done[trial].status != "damaged" for each in parts for trial in each.trials
+        )
+        return Estimate(None, "all is done" if over else "nothing is running")
     known = [left for each in running.values() if (left := each.seconds_left) is not None]
     young = {trial for each in running.values() if each.seconds_left is None for trial in each.trials}
     expected, judges, unknown = _expected(parts, _costs(done, running), waiting | young)

@@ -18,11 +18,14 @@ __all__ = ["BestBiases", "best_biases"]
 
 @dataclass(frozen=True)
 class BestBiases:
-    """What the best of the biases tried leaves standing; each number is a maximum of its own."""
+    """What the best of the biases tried leaves standing; each number is a maximum of its own.
 
-    radius: float
+    ``radius`` and ``robust`` are None where no biases tried keep the accuracy: there is nothing to speak of then.
+    """
+
+    radius: float | None
     """Mean distance to the boundary along the direction, over biases that keep the accuracy asked for."""
-    robust: float
+    robust: float | None
     """Share of points that survive the radius along the direction, over biases that keep the accuracy."""
     robust_any: float
     """The same over every choice of biases, those included that make the network a constant."""
@@ -83,4 +86,10 @@ def best_biases(
         better = found > best
         best = torch.where(better, found, best)
         chosen = torch.where(better[:, None], proposed, chosen)
-    return BestBiases(float(best[0]), float(best[1]), float(best[2]), len(grid) + rounds)
+    accurate = float(best[0]) >= 0  # −1 stands for biases that do not keep the accuracy
+    return BestBiases(
+        radius=float(best[0]) if accurate else None,
+        robust=float(best[1]) if accurate else None,
+        robust_any=float(best[2]),
+        tried=len(grid) + rounds,
+    )

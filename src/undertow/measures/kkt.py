@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, vmap
 
 from undertow.errors import InputError, ModelError
 from undertow.losses import Loss, labels_of_classes, log_loss_gradient, prepare_labels
@@ -96,13 +96,27 @@ def kkt(
     weights = {name: p.detach() for name, p in chosen.items()}
     with torch.no_grad():
         margins = vmap(lambda s, t: margin(weights, s, t))(x, target)
-    rows = vmap(lambda s, t: grad(margin)(weights, s, t), chunk_size=64)(x, target)
-    gradients = torch.cat([g.flatten(1) for g in rows.values()], dim=1)
+    parts = zip(torch.split(x, 64), torch.split(target, 64), strict=True)
+    gradients = torch.cat([_gradients(margin, weights, samples, labels) for samples, labels in parts])
     multipliers, residual = _nonnegative(gradients, theta / size, (margins - margins.min()) / size)
     weighed = float((multipliers * margins).sum())
     excess = float((multipliers * (margins - margins.min())).sum())
     slackness = excess / weighed if weighed > 0 else 1.0
     return Kkt(residual, slackness, 1 - cosine, multipliers, margins)
+
+
+def _gradients(
+    margin: Callable[[dict[str, Tensor], Tensor, Tensor], Tensor],
+    weights: dict[str, Tensor],
+    samples: Tensor,
+    labels: Tensor,
+) -> Tensor:
+    """∇q_i of every sample, (N, P), each with its own copy of the weights (``torch.func.grad`` loads a compiler)."""
+    copies = {name: p.expand(len(samples), *p.shape).clone().requires_grad_() for name, p in weights.items()}
+    with torch.enable_grad():
+        margins = vmap(margin)(copies, samples, labels)
+        found = torch.autograd.grad(margins.sum(), list(copies.values()))
+    return torch.cat([each.flatten(1) for each in found], dim=1)
 
 
 def _nonnegative(gradients: Tensor, theta: Tensor, excess: Tensor) -> tuple[Tensor, float]:

@@ -22,7 +22,7 @@ class BiasSearch:
 
     Readings: ``radius``, the largest mean radius along the averaged direction, in units of √(d/k); ``robust`` and
     ``robust_any``, the largest share of the points that survive ``reach``·√(d/k) along it, over biases that keep an
-    accuracy of 90 %, and over all; see ``undertow.measures.biases``.
+    accuracy of 90 %, and over all; see ``undertow.measures.biases``. Where none keeps it, ``robust_any`` is all.
     """
 
     name: ClassVar[str] = "bias-search"
@@ -60,6 +60,7 @@ class _Biases:
             rounds=self.options.rounds,
             generator=torch.Generator().manual_seed(self.options.seed),
         )
-        yield "radius", found.radius / unit, None
-        yield "robust", found.robust, None
+        if found.radius is not None and found.robust is not None:
+            yield "radius", found.radius / unit, None
+            yield "robust", found.robust, None
         yield "robust_any", found.robust_any, None

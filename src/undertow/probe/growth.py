@@ -83,9 +83,10 @@ class GrowthTracker:
 
         from undertow.theory.linear_growth import linear_growth
         from undertow.theory.mlp_growth import activation_overlap, mlp_growth, point_inputs
-        from undertow.theory.two_layer import first_weight
+        from undertow.theory.two_layer import first_weight, refuse_moved_head
 
         history = self._history
+        refuse_moved_head(net, history.start.head)
         now, begun = history.at(first_weight(net)), history.start.weight
         direction = now.direction(self._x, self._y)
         history.expect(direction)

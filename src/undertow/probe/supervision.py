@@ -45,6 +45,10 @@ class SupervisionRobustness:
     def __post_init__(self) -> None:
         for option in ("eps", "square", "box"):
             object.__setattr__(self, option, tuple(map(float, getattr(self, option))))
+        if any(not radius > 0 for radius in (*self.eps, *self.square)):
+            raise ConfigError(
+                f"the eps of {self.name} are positive numbers; the clean accuracy comes by itself."
+            )
         if self.task not in _TASKS:
             raise ConfigError(f"task = {self.task!r} is unknown; {nearest(str(self.task), _TASKS)}")
         if len(self.box) not in (0, 2):

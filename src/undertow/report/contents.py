@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from undertow.report.interaction import interactive, panel_columns
 from undertow.report.origins import Origin, origin, rerun, study_file
 from undertow.report.own_curves import curves_of_measures
 from undertow.report.pool import DataPool
+from undertow.runs.canonical import plain
 
 if TYPE_CHECKING:
     import polars
@@ -72,10 +74,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything a report shows; ``tables`` is the data of all figures."""
+    """Everything a report shows; ``tables`` is the data of all figures.
+
+    ``networks`` are all trials that the runs ask for and ``origin`` is that of those which are there, each counted
+    once: variants may share trials.
+    """
 
     path: str
     runs: tuple[Run, ...]
+    networks: Counter[str]
+    origin: Origin
     tables: dict[str, Any]
     grids: list[dict[str, Any]]
     problems: tuple[str, ...]
@@ -96,6 +104,8 @@ def gather(store: ReadableStore, judged: Sequence[tuple[Reproduction, Sequence[E
     return Contents(
         path=str(store.path),
         runs=tuple(runs),
+        networks=_counts(store, shown),
+        origin=_origin(store, shown),
         tables=pool.tables,
         grids=grids,
         problems=tuple(_problems(store, runs)),
@@ -176,15 +186,14 @@ def _drawn(figure: Figure, frame: polars.DataFrame, pool: DataPool) -> Picture:
 
 def _picture(name: str, caption: str, spec: dict[str, Any], pool: DataPool) -> Picture:
     lean, rows = pool.take(spec)
-    return Picture(name, caption, interactive(lean), panel_columns(lean, rows))
+    return Picture(name, caption, plain(interactive(lean)), panel_columns(lean, rows))
 
 
 def _counts(store: ReadableStore, parts: Sequence[StoredStudy]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for part in parts:
-        for trial, _ in part.trials:
-            counts[store.trial(trial).status["status"] if trial in store else _absence(store, trial)] += 1
-    return counts
+    trials = dict.fromkeys(trial for part in parts for trial, _ in part.trials)  # parts may share some
+    return Counter(
+        store.trial(trial).status["status"] if trial in store else _absence(store, trial) for trial in trials
+    )
 
 
 def _absence(store: ReadableStore, trial: str) -> str:
@@ -205,6 +214,6 @@ def _problems(store: ReadableStore, runs: Sequence[Run]) -> list[str]:
             so = ", so claims that need them are undecided" if run.entries else ""
             sentences.append(
                 f"{missing:,} of {run.trials:,} trials of {where} are not there{so}: "
-                f"go on with `undertow resume {store.path}`."
+                f"go on with `{shlex.join(['undertow', 'resume', str(store.path)])}`."
             )
     return sentences

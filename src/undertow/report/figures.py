@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from undertow.runs.atomic import make_folder, replace_file
+from undertow.runs.canonical import plain
 
 if TYPE_CHECKING:
     from undertow.studies.reproduction import Reproduction
@@ -56,11 +58,13 @@ def _specification(reproduction: Reproduction, figure: Figure) -> str | None:
     try:
         # Altair would compare every row of data with its schema, which takes longer than the drawing.
         with debug_mode(False):
-            return str(figure.draw(frame).to_json())
+            specification = figure.draw(frame).to_dict()
     except Exception:
         if reproduction.missing(figure.parts)[0]:
             return None
         raise
+    # A radius without end, or a loss beyond all numbers, is a gap in its curve and no reason to draw nothing.
+    return json.dumps(plain(specification), indent=2, sort_keys=True, allow_nan=False)
 
 
 def _as_file(specification: str, ending: Format) -> bytes:

@@ -16,9 +16,10 @@ _COLOURS = 12
 
 
 def curves_of_measures(frame: polars.DataFrame, axes: list[str]) -> list[tuple[str, str, dict[str, Any]]]:
-    """(name, caption, Vega-Lite figure) for each measure: mean over seeds with smallest to largest.
+    """(name, caption, Vega-Lite figure) for each measure: the mean, and a band from the smallest to the largest.
 
-    ``axes`` are the columns of the grid; the first one but the seed that takes several values gives the colours.
+    ``axes`` are the columns of the grid; the first one but the seed that takes several values gives the colours,
+    over the others the mean is taken.
     """
     import polars
 
@@ -32,7 +33,9 @@ def curves_of_measures(frame: polars.DataFrame, axes: list[str]) -> list[tuple[s
         shown = rows.filter(polars.col("key").is_in(keys[:_PANELS]))
         if shown.is_empty():
             continue
-        by = ["key", "epoch", *([axis] if axis else [])]
+        # Epochs are what one thinks in, where there is one measurement in each.
+        across = "step" if shown.select("trial", "key", "epoch").is_duplicated().any() else "epoch"
+        by = ["key", across, *([axis] if axis else [])]
         value = polars.col("value")
         table = (
             shown.group_by(by, maintain_order=True)
@@ -40,9 +43,11 @@ def curves_of_measures(frame: polars.DataFrame, axes: list[str]) -> list[tuple[s
             .sort(by)
         )
         caption = f"{measure} over training" + (f", by {axis}" if axis else "")
+        if averaged := [each for each in axes if each != axis and frame[each].n_unique() > 1]:
+            caption += f"; mean over {' and '.join(averaged)}, with smallest to largest"
         if len(keys) > _PANELS:
             caption += f"; {_PANELS} of {len(keys)} keys"
-        figures.append((measure, caption, _figure(table.to_dicts(), measure, axis, frame)))
+        figures.append((measure, caption, _figure(table, measure, across, axis)))
     return figures
 
 
@@ -51,14 +56,12 @@ def _coloured(frame: polars.DataFrame, axes: list[str]) -> str | None:
     return next((axis for axis in varying if axis != "seed"), varying[0] if varying else None)
 
 
-def _figure(
-    rows: list[dict[str, Any]], measure: str, axis: str | None, frame: polars.DataFrame
-) -> dict[str, Any]:
+def _figure(table: polars.DataFrame, measure: str, across: str, axis: str | None) -> dict[str, Any]:
     encoding: dict[str, Any] = {
-        "x": {"field": "epoch", "type": "quantitative", "title": "epoch", "scale": {"nice": False}}
+        "x": {"field": across, "type": "quantitative", "title": across, "scale": {"nice": False}}
     }
     if axis:
-        ordered = frame[axis].dtype.is_numeric()
+        ordered = table[axis].dtype.is_numeric()
         scale: dict[str, Any] = {"scheme": ORDERED} if ordered else {"range": list(KINDS)}
         kind = "ordinal" if ordered else "nominal"
         legend = {"symbolType": "stroke", "symbolOpacity": 1, "symbolStrokeWidth": 3}
@@ -69,12 +72,13 @@ def _figure(
         "encoding": {"y": {"field": "low", **vertical}, "y2": {"field": "high"}},
     }
     line = {
-        "mark": {"type": "line", "strokeWidth": 1.6},
+        # What was measured once is a point: a line needs two.
+        "mark": {"type": "line", "strokeWidth": 1.6, "point": table[across].n_unique() == 1},
         "encoding": {"y": {"field": "mean", **vertical}},
     }
     panel = {"width": 300, "height": 200, "encoding": encoding, "layer": [band, line]}
     return {
-        "data": {"values": rows},
+        "data": {"values": table.to_dicts()},
         "facet": {"field": "key", "type": "nominal", "title": None},
         "columns": 3,
         "spec": panel,

@@ -39,7 +39,7 @@ def headline(contents: Contents) -> str:
     verdicts: Counter[str] = sum((run.verdicts for run in contents.runs), Counter())
     number = sum(verdicts.values())
     if not number:
-        total = sum(run.trials for run in contents.runs)
+        total = sum(contents.networks.values())
         studies = len({run.study for run in contents.runs})
         return (
             f"{plural(total, 'trial')} of {plural(studies, 'study')}" if total else "Nothing has been run yet"
@@ -79,17 +79,16 @@ def lead(contents: Contents) -> str:
 
 def facts(contents: Contents) -> list[tuple[str, str]]:
     """The numbers below the summary."""
-    total = sum(run.trials for run in contents.runs)
-    there = sum(run.counts["finished"] + run.counts["diverged"] for run in contents.runs)
-    seconds = sum(run.origin.seconds for run in contents.runs)
-    machines = list(dict.fromkeys(machine for run in contents.runs for machine in run.origin.machines))
+    total = sum(contents.networks.values())
+    there = contents.networks["finished"] + contents.networks["diverged"]
+    machines = contents.origin.machines
     rows = [("Networks trained", f"{there:,}" if there == total else f"{there:,} of {total:,}")]
-    rows.append(("Computing time", spoken_duration(seconds)))
+    rows.append(("Computing time", spoken_duration(contents.origin.seconds)))
     if machines:
         first = machines[0].split(",")[0]
         more = f" and {plural(len(machines) - 1, 'other machine')}" if len(machines) > 1 else ""
         rows.append(("On", first + more))
-    data = list(dict.fromkeys(line.split(",")[0] for run in contents.runs for line in run.origin.data))
+    data = list(dict.fromkeys(line.split(",")[0] for line in contents.origin.data))
     if data:
         rows.append(("Data", listed(data[:4]) + (" …" if len(data) > 4 else "")))
     return rows

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 from undertow.errors import StoreError
 
-__all__ = ["digest", "dumps", "file_digest", "seal", "unseal"]
+__all__ = ["digest", "dumps", "file_digest", "plain", "seal", "unseal"]
 
 _SEAL = "sha256"
 
@@ -27,6 +28,19 @@ def dumps(value: Any) -> bytes:
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return text.encode()
+
+
+def plain(value: Any) -> Any:
+    """The value with None for the numbers that JSON lacks.
+
+    >>> plain({"effect": float("nan"), "interval": (1.0, float("inf"))})
+    {'effect': None, 'interval': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def digest(data: bytes) -> str:

@@ -4,8 +4,9 @@
 
     RUNS/
       studies/NAME.VARIANT.SCALE….json  a study, or a part of one: configuration and trials (kept twice)
-      trials/ID/                        a finished trial: config.json, provenance.json, records.jsonl,
-                                        weights.safetensors, status.json, manifest.json
+      trials/ID/                        a finished trial: config.json, provenance.json, records.jsonl, status.json,
+                                        manifest.json; where they are kept, weights.safetensors and
+                                        examples.safetensors
       work/GROUP/                       a group in progress: checkpoints and the records so far
       failures/GROUP.txt                why a group failed, until it finishes after all
       locks/                            who is working on what
@@ -20,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,14 +183,6 @@ class Store:
         make_folder(self.path / "trials")
         folders = {self.folder(trial.config.id): trial.files() for trial in finished}
         publish_folders(folders, scratch=scratch or self.path / "work")
-
-    def damage(self) -> Iterator[tuple[str, StoreError]]:
-        """Every finished trial that is not whole, with what is wrong."""
-        for trial in self.finished():
-            try:
-                self.trial(trial)
-            except StoreError as error:
-                yield trial, error
 
     def set_aside(self, trial: str) -> str | None:
         """Move a trial that is not whole out of the way, so that it counts as not yet done.

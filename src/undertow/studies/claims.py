@@ -88,13 +88,10 @@ def decide(
     interval = mean_interval(values)
     if interval and within:
         interval = max(interval[0], within[0]), min(interval[1], within[1])
-    effect = float(np.mean(values)) if len(values) else None
+    effect = float(np.mean(values)) if len(values) and np.isfinite(values).all() else None
     if len(values) < FEWEST_SEEDS or interval is None:
-        why = (
-            f"{len(values)} seeds are too few, {FEWEST_SEEDS} are needed"
-            if len(values) < FEWEST_SEEDS
-            else ""
-        )
+        few = f"{len(values)} seeds are too few, {FEWEST_SEEDS} are needed"
+        why = few if len(values) < FEWEST_SEEDS else "not every seed has such a number"
         notes = "; ".join(filter(None, (note, why)))
         return Finding(Verdict.UNDECIDED, effect, interval, len(values), notes, line)
     low, high = interval

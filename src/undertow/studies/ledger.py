@@ -62,19 +62,21 @@ def _test(claim: Claim, reproduction: Reproduction) -> Finding:
     if frame.is_empty():
         return Finding(Verdict.UNDECIDED, None, None, 0, "no trial is finished yet")
     missing, trials = reproduction.missing(claim.parts)
+    diverged = frame.filter(frame["status"] == "diverged")["trial"].n_unique()
     try:
         finding = claim.test(frame)
     except InputError as error:
         finding = Finding(Verdict.UNDECIDED, None, None, 0, str(error))
     except Exception as error:
         # Half a grid can lack whatever a test relies on; a whole one that cannot be judged is a mistake of ours.
-        if not missing:
+        if not (missing or diverged):
             raise
         why = f"it cannot be judged on what is there ({type(error).__name__}: {error})"
         finding = Finding(Verdict.UNDECIDED, None, None, 0, why)
+    # Nothing is measured of a network after it diverged: claims about the end of training are about the others.
+    notes = [finding.note, f"{diverged} of {trials} trials diverged" if diverged else ""]
     if not missing:
-        return finding
+        return replace(finding, note="; ".join(filter(None, notes)))
     # What is there so far may be a biased selection: evidence, but no verdict.
-    note = f"{missing} of {trials} trials are missing"
-    note = f"{finding.note}; {note}" if finding.note else note
-    return replace(finding, verdict=Verdict.UNDECIDED, note=note)
+    notes.append(f"{missing} of {trials} trials are missing")
+    return replace(finding, verdict=Verdict.UNDECIDED, note="; ".join(filter(None, notes)))

@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from undertow.probe.records import COLUMNS
+from undertow.runs.grid import StudyConfig
 from undertow.runs.store import Store, StoredStudy
 from undertow.studies import STUDIES, find
-from undertow.studies.study import Study
+from undertow.studies.study import SCALES, Study
 
 if TYPE_CHECKING:
     import polars
@@ -60,12 +61,17 @@ def reproductions(store: Store) -> list[Reproduction]:
     found: dict[tuple[str, str, str], list[StoredStudy]] = {}
     for stored in store.studies():
         config = stored.config
-        if config.name in STUDIES:  # a study of one's own, from a file, brings no figures and no claims
+        if _is_known(config):  # a study of one's own, from a file, brings no figures and no claims
             found.setdefault((config.name, config.variant, config.scale), []).append(stored)
     return [
         Reproduction(store, find(name), variant, scale, _in_order(find(name), parts))
         for (name, variant, scale), parts in found.items()
     ]
+
+
+def _is_known(config: StudyConfig) -> bool:
+    """Whether the settings can be those of a study that undertow knows: one's own may have the same name."""
+    return config.name in STUDIES and config.variant in find(config.name).variants and config.scale in SCALES
 
 
 def _in_order(study: Study, parts: list[StoredStudy]) -> tuple[StoredStudy, ...]:

@@ -93,7 +93,8 @@ def grouped_radius(d: int, *, group: int, opponents: int, threshold: float = THR
         R = √(d/g) · min_q (1 − β + qβ)/√(1 + q),   q = 0 … opponents.
 
     With q = 1 this is √(d/2g), half the distance between centres for g = 1, whatever β is: no network can do
-    better there. The other q are no shorter as long as β ≤ 1 − 1/√2, which is the default.
+    better there. The other q are no shorter as long as √(3/2) − 1 ≤ β ≤ 1 − 1/√2 (0.22 … 0.29), the upper end of
+    which is the default; with smaller β several opponents at once are, and β = 0 gives ``read_out_radius``.
 
     >>> round(grouped_radius(3072, group=1, opponents=5), 1)         # f_robust: √(2d)/2
     39.2

@@ -25,8 +25,8 @@ class GrowthHistory:
     """
 
     def __init__(self, start: TwoLayer, points: Tensor, *, learning_rate: float, refresh: int = 1) -> None:
-        # A copy: the network's own tensor moves with the training.
-        self.start = TwoLayer(start.weight.clone(), start.head, start.slopes, start.linear)
+        # Copies: the network's own tensors move with the training.
+        self.start = TwoLayer(start.weight.clone(), start.head.clone(), start.slopes, start.linear)
         self.points = points
         self.learning_rate, self.refresh = learning_rate, refresh
         self.steps = 0

@@ -12,7 +12,7 @@ from undertow.errors import ModelError
 from undertow.jacobian.layered import layers_of
 from undertow.theory.slopes import Slopes, slopes_of
 
-__all__ = ["TwoLayer", "first_weight", "two_layer_of"]
+__all__ = ["TwoLayer", "first_weight", "refuse_moved_head", "two_layer_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,4 +78,17 @@ def two_layer_of(net: nn.Module) -> TwoLayer:
 
 def first_weight(net: nn.Module) -> Tensor:
     """W in float64 of a network that ``two_layer_of`` has accepted before; it may share the network's memory."""
-    return next(module for module in net.modules() if type(module) is nn.Linear).weight.detach().double()
+    return _linears(net)[0].weight.detach().double()
+
+
+def refuse_moved_head(net: nn.Module, head: Tensor) -> None:
+    """A ``ModelError`` where training has moved a: the theorems hold it fixed, and W alone would be followed."""
+    if not torch.equal(_linears(net)[-1].weight.detach().double().flatten(), head):
+        raise ModelError(
+            "the theory of co-correlation growth holds the head fixed, and here it was trained: "
+            "freeze it (frozen = ['output.weight'])."
+        )
+
+
+def _linears(net: nn.Module) -> list[nn.Linear]:
+    return [module for module in net.modules() if type(module) is nn.Linear]

@@ -22,7 +22,7 @@ from undertow.studies.study import Study
 __all__ = ["main"]
 
 _MARKS = {Verdict.HOLDS: "[green]holds[/]", Verdict.FAILS: "[red]fails[/]"}
-_INTERRUPTED = 130
+_INCOMPLETE, _INTERRUPTED = 1, 130
 
 
 def main(folder: Path = Path("out/tour")) -> int:
@@ -35,6 +35,7 @@ def main(folder: Path = Path("out/tour")) -> int:
     console.rule("1  Watching three networks learn", align="left")
     picture = look(console, folder)
     store = Store(folder / "runs")
+    complete = True
     with Interrupt() as interrupt:
         for number, name in enumerate(STUDIES, start=2):
             study = find(name)
@@ -47,9 +48,10 @@ def main(folder: Path = Path("out/tour")) -> int:
             if outcome.interrupted:
                 console.print("Stopped; nothing is lost. [bold]undertow tour[/] goes on from here.")
                 return _INTERRUPTED
+            complete &= outcome.complete
             _verdicts(console, store, study)
     _report(console, store, folder, picture, begin)
-    return 0
+    return 0 if complete else _INCOMPLETE
 
 
 def _introduce(console: Console, study: Study) -> None:

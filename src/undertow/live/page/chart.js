@@ -35,7 +35,7 @@ export class Chart {
   constructor(canvas, readout) {
     this.canvas = canvas;
     this.readout = readout;
-    this.curves = new Map(); // trial → { step: [], value: [], colour, name, growing }
+    this.curves = new Map(); // trial → { whole, step: [], value: [], colour, name, growing }
     this.logX = this.logY = false;
     this.chosen = null;
     this.asked = false;
@@ -49,10 +49,10 @@ export class Chart {
   clear() { this.curves.clear(); this.chosen = null; this.redraw(); }
 
   // New points of one trial; `anew` replaces what was there.
-  extend(trial, { anew, step, value }) {
+  extend(trial, { anew, whole, step, value }) {
     const known = this.curves.get(trial);
     if (anew || !known) {
-      this.curves.set(trial, { ...known, step, value });
+      this.curves.set(trial, { ...known, whole, step, value });
     } else {
       for (let i = 0; i < step.length; i++) { known.step.push(step[i]); known.value.push(value[i]); }
     }

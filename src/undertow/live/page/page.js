@@ -232,7 +232,7 @@ function dress() {
   for (const [trial, curve] of chart.curves) {
     curve.colour = palette.get(JSON.stringify(trials[trial][axis] ?? null))?.colour;
     curve.name = columnsText(Object.fromEntries(Object.entries(trials[trial]).filter(([name]) => part.axes.includes(name))));
-    curve.growing = part.counts.running > 0 && curve.step.length > 0 && curve.step.at(-1) < longest();
+    curve.growing = part.counts.running > 0 && curve.step.length > 0 && !curve.whole;
     if (curve.growing) growing.add(trial);
   }
   const entries = axis ? [...palette.values()] : [];
@@ -251,10 +251,6 @@ function dress() {
   if ($("chart").getAttribute("aria-label") !== label) $("chart").setAttribute("aria-label", label);
   chart.tell();
   chart.redraw();
-}
-
-function longest() {
-  return Math.max(0, ...state.groups.filter((group) => group.labels.includes($("label").value)).map((group) => group.steps));
 }
 
 for (const id of ["label", "measure"]) $(id).addEventListener("change", () => { showChoices(); showChips(); growCurves(); });

@@ -42,7 +42,7 @@ STUDY = Study(
     costs={
         "smoke": "190 small trials on digits, about 20 s on two cores",
         "laptop": "trials on 3,840 images of MNIST (Fashion-MNIST or digits where it is not on this machine); "
-        "5 to 6 minutes on two cores",
+        "about 4 minutes on two cores",
         "paper": "140 networks on MNIST and the smaller parts beside them, for a GPU",
     },
     variants={

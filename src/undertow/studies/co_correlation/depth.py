@@ -89,7 +89,10 @@ def exact(frame: polars.DataFrame) -> Finding:
     gaps = frame.filter((polars.col("measure") == "chain") & (polars.col("key") == "identity_gap"))
     if gaps.is_empty():
         raise InputError("no record of a chain")
-    note = f"effect: largest relative gap over {len(gaps)} measurements, 3 and 4 hidden layers; {data_names(frame)}"
+    note = (
+        f"effect: largest relative gap over {len(gaps)} measurements, 3 and 4 hidden layers; the factors are defined "
+        f"such that they telescope, so only rounding can be left; {data_names(frame)}"
+    )
     return verdict(gaps.select("seed", "value"), over="max", below=1e-6, note=note)
 
 

@@ -81,17 +81,18 @@ def narrow_rise_less(frame: polars.DataFrame) -> Finding:
 
 
 def shares_of_rise(frame: polars.DataFrame) -> polars.DataFrame:
-    """Of every network with q > 0 whose ϱ rose by more than ``FLAT``: the share of the rise in the first fifth of
-    training (``early``) and in the last fifth (``late``), by linear interpolation between epochs."""
+    """Of every network with q > 0 that was trained to the end and whose ϱ rose by more than ``FLAT``: the share of the
+    rise in the first fifth of training (``early``) and in the last (``late``), interpolated between epochs."""
     import numpy as np
     import polars
 
     rows = []
     curves = trajectories(frame, "co_correlation").filter(polars.col("q") > 0)
+    last: Any = frame["epoch"].max()
     for curve in curves.partition_by(NETWORK, maintain_order=True):
         epochs, values = curve["epoch"].to_numpy(), curve["value"].to_numpy()
-        rise, last = values[-1] - values[0], epochs[-1]
-        if rise <= FLAT or len(values) < 6:
+        rise = values[-1] - values[0]
+        if rise <= FLAT or len(values) < 6 or epochs[-1] < last:  # the last: it diverged
             continue
         fifth, rest = np.interp([0.2 * last, 0.8 * last], epochs, values)
         early, late = (fifth - values[0]) / rise, (values[-1] - rest) / rise

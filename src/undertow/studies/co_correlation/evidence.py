@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.errors import InputError
-from undertow.studies.claims import FEWEST_SEEDS, Finding, decide
+from undertow.studies.claims import FEWEST_SEEDS, Finding, Verdict, decide
 
 if TYPE_CHECKING:
     import polars
@@ -29,7 +30,8 @@ def verdict(
 
     All networks of one seed come from the same draw: their W are multiples of each other at one width, so they
     are no further evidence. Where there are too few seeds and the table has a column ``width``, the numbers are one
-    per width instead, since widths differ in almost all of their draw; the note then says so.
+    per width instead, since widths differ in almost all of their draw; the note then says so. Widths are not draws of
+    one thing as seeds are: what is claimed of the worst network then has to be true of every width, not of their mean.
     """
     import polars
 
@@ -41,11 +43,18 @@ def verdict(
         widths = finite["width"].n_unique()
         if widths >= FEWEST_SEEDS:
             unit = "width"
-            note = f"{note}; n counts widths, of {finite['seed'].n_unique()} seed"
+            each = "" if over == "mean" else ", and the effect is the mean of what each width has"
+            note = f"{note}; n counts widths, of {finite['seed'].n_unique()} seed{each}"
     value = polars.col("value")
     worst: dict[str, Any] = {"mean": value.mean(), "min": value.min(), "max": value.max()}
     values: Sequence[float] = finite.group_by(unit).agg(worst[over]).sort(unit)["value"].to_list()
-    return decide(values, above=above, below=below, within=within, note=note)
+    found = decide(values, above=above, below=below, within=within, note=note)
+    if unit == "width" and over != "mean" and found.verdict is Verdict.HOLDS:
+        wrong = [one for one in values if (one <= above if above is not None else one >= (below or 0.0))]
+        if wrong:
+            note = f"{note}; but not so at {len(wrong)} of {len(values)} widths"
+            return replace(found, verdict=Verdict.UNDECIDED, note=note)
+    return found
 
 
 def rank_correlation(table: polars.DataFrame, one: str, other: str, *, by: Sequence[str]) -> polars.DataFrame:

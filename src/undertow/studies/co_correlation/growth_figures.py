@@ -101,7 +101,10 @@ def norms(frame: polars.DataFrame) -> altair.TopLevelMixin:
     points, lines, fitted = [], [], []
     for activation in table["activation"].unique().sort():
         found = networks(table.filter(activation=activation))
-        used = [each for each in found if each.growth > 0 and each.drive > 0]
+        used = [each for each in found if each.has_speed]
+        if not used:
+            fitted.append(f"{_NAMES[activation]} none, as no network grew")
+            continue
         points += [
             {
                 "activation": activation,

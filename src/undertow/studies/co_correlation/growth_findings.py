@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 
 from undertow.studies.claims import Finding, Verdict, decide
 from undertow.studies.co_correlation.grid import NETWORK
-from undertow.studies.co_correlation.growth_records import exponent, networks, rates, slack_exponents
+from undertow.studies.co_correlation.growth_records import (
+    Network,
+    exponent,
+    networks,
+    rates,
+    slack_exponents,
+)
 from undertow.studies.co_correlation.setting import data_names
 
 if TYPE_CHECKING:
@@ -44,29 +50,27 @@ _SMOOTH = ("tanh", "gelu")
 
 def inverse_square(frame: polars.DataFrame, activation: str) -> Finding:
     """Per seed the exponent of the growth in the norm, against −1 give or take a quarter."""
-    seeds = _by_seed(rates(frame, [activation]))
-    found = [exponent(networks(each), per_drive=True) for each in seeds]
-    plain = [exponent(networks(each), per_drive=False) for each in seeds]
+    seeds = [networks(each) for each in _by_seed(rates(frame, [activation]))]
+    found = [exponent(each, per_drive=True) for each in seeds]
+    plain = [exponent(each, per_drive=False) for each in seeds]
     note = (
         "effect: p in growth ∝ drive·norm^p over widths and q, the drive being the main term's numerator; "
-        f"growth ∝ norm^p alone has p = {_mean(plain)}; {data_names(frame)}"
+        f"growth ∝ norm^p alone has p = {_mean(plain)}; {_left_out(seeds)}{data_names(frame)}"
     )
-    # Between two lines: beyond one of them is enough to fail, both are needed to hold.
-    sides = decide(found, above=-1.25, note=note), decide(found, below=-0.75, note=note)
-    return min(sides, key=lambda side: (Verdict.FAILS, Verdict.UNDECIDED, Verdict.HOLDS).index(side.verdict))
+    return _between(found, -1.25, -0.75, note)
 
 
 def inverse(frame: polars.DataFrame) -> Finding:
     """Per seed the exponent of the growth in the norm, the larger one of linear and ReLU networks."""
-    found = [
-        [exponent(networks(each), per_drive=False) for each in _by_seed(rates(frame, [activation]))]
-        for activation in ("linear", "relu")
+    seeds = [
+        [networks(each) for each in _by_seed(rates(frame, [activation]))] for activation in ("linear", "relu")
     ]
+    found = [[exponent(each, per_drive=False) for each in several] for several in seeds]
     return decide(
         [max(pair) for pair in zip(*found, strict=True)],
         below=0.0,
         note="effect: p in growth ∝ norm^p over widths and q, the larger of linear and ReLU; "
-        f"linear {_mean(found[0])}, ReLU {_mean(found[1])}; {data_names(frame)}",
+        f"linear {_mean(found[0])}, ReLU {_mean(found[1])}; {_left_out([*seeds[0], *seeds[1]])}{data_names(frame)}",
     )
 
 
@@ -160,10 +164,11 @@ def grows(frame: polars.DataFrame, activation: str) -> Finding:
 def frozen(frame: polars.DataFrame) -> Finding:
     """Per seed how much of the growth of ReLU networks the exact rate with Ḋ = 0 adds up to."""
     found = [networks(each) for each in _by_seed(rates(frame, ["relu"]))]
-    return decide(
+    return _between(
         [sum(n.explained for n in each) / sum(n.growth for n in each) for each in found],
-        above=0.9,
-        note="effect: ∫ exact rate with Ḋ = 0 over the growth of ln ϱ, summed over the grid; the rest is neurons "
+        0.9,
+        1.1,
+        "effect: ∫ exact rate with Ḋ = 0 over the growth of ln ϱ, summed over the grid; the rest is neurons "
         f"switching, and the step being finite; {data_names(frame)}",
     )
 
@@ -226,6 +231,19 @@ def saturates(frame: polars.DataFrame) -> Finding:
     )
     note = f"effect: rate at the end of training over its largest; {data_names(frame)}"
     return decide(ratio["ratio"].to_list(), below=0.5, note=note)
+
+
+def _between(values: Sequence[float], low: float, high: float, note: str) -> Finding:
+    """Between two lines: beyond one of them is enough to fail, both are needed to hold."""
+    sides = decide(values, above=low, note=note), decide(values, below=high, note=note)
+    return min(sides, key=lambda side: (Verdict.FAILS, Verdict.UNDECIDED, Verdict.HOLDS).index(side.verdict))
+
+
+def _left_out(seeds: Sequence[Sequence[Network]]) -> str:
+    """A phrase for the networks that an exponent cannot use."""
+    every = [each for several in seeds for each in several]
+    shrunk = sum(not each.has_speed for each in every)
+    return f"{shrunk} of {len(every)} networks did not grow and are left out; " if shrunk else ""
 
 
 def _by_seed(table: polars.DataFrame) -> list[polars.DataFrame]:

@@ -50,6 +50,11 @@ class Network:
     drive: float
     norm: float
 
+    @property
+    def has_speed(self) -> bool:
+        """Whether the growth has a logarithm, per unit of drive too."""
+        return self.growth > 0 and self.drive > 0
+
 
 def networks(table: polars.DataFrame) -> list[Network]:
     """Every network of a table of rates, as a whole."""
@@ -79,7 +84,7 @@ def exponent(of: Sequence[Network], *, per_drive: bool) -> float:
 
     A network that did not grow has no logarithm and is left out.
     """
-    used = [each for each in of if each.growth > 0 and each.drive > 0]
+    used = [each for each in of if each.has_speed]
     if len({each.norm for each in used}) < 2:
         return math.nan
     speed = [math.log(each.growth / (each.drive if per_drive else 1.0)) for each in used]

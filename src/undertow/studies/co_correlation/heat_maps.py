@@ -13,6 +13,7 @@ from undertow.errors import InputError
 from undertow.studies.claims import Claim, Finding
 from undertow.studies.co_correlation.evidence import rank_correlation, verdict
 from undertow.studies.co_correlation.grid import EPS, chosen, outcomes
+from undertow.studies.co_correlation.robustness import candidates
 from undertow.studies.co_correlation.setting import PAPER, chance, data_names
 from undertow.studies.study import Figure
 
@@ -54,19 +55,25 @@ def best_cell(frame: polars.DataFrame, quality: str) -> Finding:
         raise InputError(f"no record of {quality} accuracy")
     _someone_learned(table, frame)
     q, width = float(table["q"].min()), int(table["width"].max())  # type: ignore[arg-type]
+    phrase = data_names(frame)
+    if quality == "robust":
+        table, phrase = candidates(frame)
     this = (polars.col("width") == width) & (polars.col("q") == q)
     value = polars.col(quality)
-    seeds = table.group_by("seed").agg(
-        value=(value > value.filter(this).first()).sum() / (polars.len() - 1), cells=polars.len()
+    with_it = table.filter(this.any().over("seed"))
+    if with_it.is_empty():
+        raise InputError(f"no network of width {width}, q = {q:g} has learned")
+    seeds = with_it.group_by("seed").agg(
+        value=(value > value.filter(this).first()).sum() / (polars.len() - 1)
     )
     means = table.group_by("width", "q").agg(value.mean()).sort(quality, descending=True)
     best = means.row(0, named=True)
     own = means.filter(this)[quality][0]
     note = (
         f"effect: share of the other networks that are better than width {width}, q = {q:g} ({own:.2f} on average); "
-        f"best on average: width {best['width']}, q = {best['q']:g} with {best[quality]:.2f}; {data_names(frame)}"
+        f"best on average: width {best['width']}, q = {best['q']:g} with {best[quality]:.2f}; {phrase}"
     )
-    # 0 where it is the best; a twentieth leaves room for one better cell in a grid of twenty or more.
+    # 0 where it is the best; a twentieth leaves room for one better cell among twenty others or more.
     return verdict(seeds, below=0.051, within=(0.0, 1.0), note=note)
 
 

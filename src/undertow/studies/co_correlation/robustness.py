@@ -18,7 +18,7 @@ from undertow.studies.co_correlation.setting import PAPER, data_names
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["CLAIMS", "MATCHED", "matched_pairs"]
+__all__ = ["CLAIMS", "MATCHED", "candidates", "matched_pairs"]
 
 MATCHED = 0.02
 """Accuracies that differ by no more than this count as equal."""

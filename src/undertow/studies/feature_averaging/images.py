@@ -29,7 +29,7 @@ _SLIDES = "Li, Pan, Lyu & Li 2025, slides, Fig 2"
 _RADII = {"digits": (0.2, 0.4, 0.6, 0.9, 1.2), "mnist": (0.5, 1.0, 1.5, 2.0, 3.0)}  # images of norm 3 and 9
 _CIFAR_RADII = [0.1, 0.2, 0.3, 0.5, 1.0]
 _SIZES: dict[Scale, dict[str, Any]] = {
-    "smoke": {"epochs": 5, "points": 8, "radii": 2, "square": "none", "seeds": 1, "width": 16},
+    "smoke": {"epochs": 5, "points": 8, "radii": 1, "square": "none", "seeds": 1, "width": 16},
     "laptop": {"epochs": 30, "points": 40, "radii": 5, "square": "one", "seeds": 5, "width": 128},
     "paper": {"epochs": 30, "points": 1000, "radii": 5, "square": "all", "seeds": 5, "width": 512},
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from undertow.errors import InputError
 from undertow.studies.claims import Claim, Finding, decide
 from undertow.studies.feature_averaging.lines import after_training, lines, mean
 from undertow.studies.study import Figure, Part, Scale
@@ -66,6 +67,7 @@ def settings(scale: Scale, variant: str) -> dict[str, Any] | None:
 def stationary(frame: polars.DataFrame) -> Finding:
     """Per seed the relative stationarity residual after training."""
     last = after_training(frame, "kkt").pivot("key", index="seed", values="value").sort("seed")
+    _require_margins(last)
     start = frame.filter((frame["measure"] == "kkt") & (frame["key"] == "residual") & (frame["step"] == 0))
     note = (
         "effect: min over λ ≥ 0 of ‖θ − Σ λ_i ∇q_i‖/‖θ‖ at the end "
@@ -91,6 +93,7 @@ def flipped(frame: polars.DataFrame) -> Finding:
     """Per seed the share of points that survive the universal move of 2√(d/k)."""
     import polars
 
+    _require_margins(after_training(frame, "kkt").pivot("key", index="seed", values="value"))
     last = after_training(frame, "kkt-network")
     survive = last.filter(polars.col("key") == "universal@2.0").sort("seed")["value"]
     like = mean(last.filter(polars.col("key") == "likeness")["value"])
@@ -99,6 +102,13 @@ def flipped(frame: polars.DataFrame) -> Finding:
         f"mean cosine of a neuron with the closed-form KKT network's: {like:.3g}"
     )
     return decide(survive.to_list(), below=0.1, note=note)
+
+
+def _require_margins(last: polars.DataFrame) -> None:
+    """The margin problem is one of networks that classify every point: what else would its KKT points be?"""
+    wrong = int((last["margin"] <= 0).sum())
+    if wrong:
+        raise InputError(f"{wrong} of {len(last)} networks misclassify a training point: train longer")
 
 
 def residuals(frame: polars.DataFrame) -> altair.TopLevelMixin:

@@ -78,10 +78,11 @@ def radius_by_d(frame: polars.DataFrame) -> Finding:
 def other_biases(frame: polars.DataFrame, key: str, what: str) -> Finding:
     """Per seed the best robust accuracy at 2.5√(d/k) over biases, at the largest k, against 0.05."""
     table = largest(networks(frame, "bias-search"), "k")
-    reach = statistics.fmean(table["radius"].to_list())
+    found = table["radius"].drop_nulls().to_list() if "radius" in table.columns else []
+    reach = f"{statistics.fmean(found):.2f}√(d/k)" if found else "unknown: no choice was accurate"
     note = (
         f"effect: best robust accuracy at 2.5√(d/k) against the averaged direction over {what}, "
-        f"k = {most(table, 'k')}; the best mean radius of an accurate choice is {reach:.2f}√(d/k)"
+        f"k = {most(table, 'k')}; the best mean radius of an accurate choice is {reach}"
     )
     return decide(by_seed(table, key), below=0.05, note=note)
 

@@ -35,7 +35,7 @@ _EARLY: dict[Scale, dict[str, Any]] = {
 
 
 def slab_settings(scale: Scale, variant: str) -> dict[str, Any] | None:
-    """Full-batch gradient descent on slab data, from a small start (σ = 0.01) and from He's."""
+    """Full-batch gradient descent on slab data, from a small start (σ = 0.01) and from a usual one (σ = 1/√d)."""
     if variant != "paper":
         return None
     size = _SLABS[scale]

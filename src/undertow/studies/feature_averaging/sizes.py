@@ -40,12 +40,12 @@ def most(table: polars.DataFrame, axis: str) -> int:
 
 
 def by_seed(table: polars.DataFrame, key: str, how: Literal["max", "min"] = "max") -> list[float]:
-    """The largest or smallest value of each seed's networks, in the seeds' order."""
+    """The largest or smallest value of each seed's networks, in the seeds' order; seeds without any are left out."""
     if key not in table.columns or table[key].null_count() == len(table):
         raise InputError(f"no record of {key}")
     value = _column(key)
     best = table.group_by("seed").agg(value.max() if how == "max" else value.min()).sort("seed")
-    return [float(each) for each in best[key]]
+    return [float(each) for each in best[key].drop_nulls()]
 
 
 def one_per_seed(table: polars.DataFrame, key: str) -> dict[int, float]:

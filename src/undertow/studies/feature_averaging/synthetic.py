@@ -138,7 +138,8 @@ def constructed(scale: Scale, variant: str, *, axis: str) -> dict[str, Any] | No
     if axis == "group" and variant != "paper":
         return None  # nothing is trained here: once is enough
     size = size_of(scale, variant)
-    k = {"k": [_cell(size, count)[2] for count in BY_CLUSTERS], "group": [_cell(size, "many")[2]]}.get(
+    counts = size.some(list(BY_CLUSTERS))
+    k = {"k": [_cell(size, count)[2] for count in counts], "group": [_cell(size, "many")[2]]}.get(
         axis, [size.k]
     )
     divisors = size.some(list(BY_DIMENSION.values())) if axis == "d" else [2]

@@ -31,7 +31,7 @@ function spoken(value) {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e6) return String(value);
-  const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+  const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(2).replace(/\.?0+e/, "e") : String(Number(value.toPrecision(4)));
   return text.replace("-", "−").replace("e+", "e");
 }
 

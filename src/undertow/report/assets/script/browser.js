@@ -77,14 +77,18 @@ function curveCharts(g, trials, colourOf, nameOf) {
   for (const trial of trials) {
     for (const series of g.byTrial[trial]) {
       if (isSpectrum(series)) continue;
-      const epochs = series.moments.map((m) => m[1]);
-      const byEpoch = new Set(epochs).size === epochs.length && epochs[epochs.length - 1] > 0;
       const title = series.name[1] ? `${series.name[0]} · ${series.name[1]}` : series.name[0];
-      if (!charts.has(title)) charts.set(title, { across: byEpoch ? "epoch" : "step", curves: [] });
-      charts.get(title).curves.push({ x: byEpoch ? epochs : series.moments.map((m) => m[0]), y: series.y, error: series.error, colour: colourOf(trial), name: nameOf(trial) });
+      if (!charts.has(title)) charts.set(title, []);
+      charts.get(title).push({ moments: series.moments, y: series.y, error: series.error, colour: colourOf(trial), name: nameOf(trial) });
     }
   }
-  return [...charts].map(([title, { across, curves }]) => lineChart(title, curves, { across }));
+  return [...charts].map(([title, curves]) => {
+    // One axis for all: epochs, where no network was measured twice in one and some came beyond the first.
+    const epochs = curves.map((c) => c.moments.map((m) => m[1]));
+    const byEpoch = epochs.every((each) => new Set(each).size === each.length) && epochs.some((each) => each.at(-1) > 0);
+    const placed = curves.map((c, i) => ({ ...c, x: byEpoch ? epochs[i] : c.moments.map((m) => m[0]) }));
+    return lineChart(title, placed, { across: byEpoch ? "epoch" : "step" });
+  });
 }
 
 /** Singular values of each weight matrix before and after training. */

@@ -1,6 +1,6 @@
 // Small line charts, drawn by hand: the grid browser draws a dozen at once at the pace of clicks.
 
-const CHART = { width: 300, height: 170, left: 44, right: 8, top: 8, bottom: 22 };
+const CHART = { width: 300, height: 170, right: 8, top: 8, bottom: 22 };
 
 function niceTicks(low, high, count) {
   if (!(high > low)) return [low];
@@ -28,17 +28,20 @@ function span(lists, pad) {
 
 /** A chart of curves [{x, y, error, colour, name}], with a cursor that reads the values under it. */
 function lineChart(title, curves, { across = "epoch", dots = false } = {}) {
-  const { width, height, left, right, top, bottom } = CHART;
+  const { width, height, right, top, bottom } = CHART;
   const [x0, x1] = span(curves.map((c) => c.x), 0);
   const [y0, y1] = span(curves.map((c) => c.y), 0.04);
+  const yTicks = niceTicks(y0, y1, 4), widest = Math.max(...yTicks.map((tick) => spoken(tick).length));
+  const left = Math.max(36, 10 + 6 * widest);
+  const measured = [...new Set(curves.flatMap((c) => [...c.x]))];
   const px = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - right);
   const py = (y) => height - bottom - ((y - y0) / (y1 - y0)) * (height - top - bottom);
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}: ${curves.length} curves` });
-  for (const tick of niceTicks(y0, y1, 4)) {
+  for (const tick of yTicks) {
     svg.append(make("line", { x1: left, x2: width - right, y1: py(tick), y2: py(tick), class: "frame" }));
     svg.append(make("text", { x: left - 5, y: py(tick) + 3, "text-anchor": "end" }, spoken(tick)));
   }
-  for (const tick of niceTicks(x0, x1, 5)) svg.append(make("text", { x: px(tick), y: height - 8, "text-anchor": "middle" }, spoken(tick)));
+  for (const tick of measured.length === 1 ? measured : niceTicks(x0, x1, 5)) svg.append(make("text", { x: px(tick), y: height - 8, "text-anchor": "middle" }, spoken(tick)));
   for (const curve of curves) {
     let path = "", pen = "M";
     for (let i = 0; i < curve.x.length; i++) {
@@ -59,7 +62,7 @@ function lineChart(title, curves, { across = "epoch", dots = false } = {}) {
   const readAt = (clientX) => {
     const box = svg.getBoundingClientRect();
     const x = x0 + (((clientX - box.left) / box.width) * width - left) / (width - left - right) * (x1 - x0);
-    const near = curves[0].x.reduce((best, each) => (Math.abs(each - x) < Math.abs(best - x) ? each : best), curves[0].x[0]);
+    const near = measured.reduce((best, each) => (Math.abs(each - x) < Math.abs(best - x) ? each : best), measured[0]);
     cursor.setAttribute("x1", px(near));
     cursor.setAttribute("x2", px(near));
     cursor.setAttribute("visibility", "visible");
@@ -82,5 +85,6 @@ function valuesAt(curves, x) {
   const values = found.map(([c, i]) => c.y[i]).filter(Number.isFinite);
   if (!values.length) return "–";
   if (found.length <= 3) return found.map(([c, i]) => `${spoken(c.y[i])} (${c.name})`).join(", ");
-  return `${spoken(Math.min(...values))} … ${spoken(Math.max(...values))} over ${values.length} networks`;
+  const [low, high] = [spoken(Math.min(...values)), spoken(Math.max(...values))];
+  return low === high ? `${low} for all ${values.length} networks` : `${low} … ${high} over ${values.length} networks`;
 }

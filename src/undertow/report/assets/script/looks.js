@@ -85,6 +85,15 @@ function firstGuess(spec, columns, room) {
   return share(120) >= 190 ? [share(120), false] : [Math.max(share(0), 110), true];
 }
 
+/** Numbers in cells that became smaller: smaller too, or left to the pointer where they could not be read. */
+function shrinkNumbers(panel, share) {
+  panel.layer = panel.layer.flatMap((unit) => {
+    const size = share * (unit.mark?.fontSize ?? 11);
+    if (kindOf(unit) !== "text" || unit.params) return [unit];
+    return size < 6 ? [] : [{ ...unit, mark: { ...(unit.mark.type ? unit.mark : { type: "text" }), fontSize: size } }];
+  });
+}
+
 /** The figure for `room` pixels: panels at most `width` wide, below each other where two do not fit. */
 function fitted(spec, columns, room, width, legendBelow) {
   const copy = structuredClone(spec);
@@ -98,7 +107,15 @@ function fitted(spec, columns, room, width, legendBelow) {
     delete copy.hconcat;
   }
   for (const each of panels(copy)) {
-    if (each.mark || each.layer) each.width = Math.min(typeof each.width === "number" ? each.width : 300, width);
+    if (each.mark || each.layer) {
+      const natural = typeof each.width === "number" ? each.width : 300;
+      each.width = Math.min(natural, width);
+      if (each.layer && hasCells(each) && each.width < natural) shrinkNumbers(each, each.width / natural);
+    }
+    for (const panels of [each.facet, each.facet?.column, each.encoding?.column]) {
+      // Titles of narrow panels would run into each other.
+      if (panels?.field && Number.isFinite(width)) panels.header = { ...panels.header, labelLimit: width + 15 };
+    }
     if (typeof each.title === "string") each.title = wrapped(each.title, room);
     else if (typeof each.title?.text === "string") each.title.text = wrapped(each.title.text, room);
   }
