@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from undertow.adversary.attacks import ATTACKS
 from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_classifier, margins_of
+from undertow.adversary.closest import first_examples
 from undertow.adversary.crown import certified_radii
 from undertow.adversary.exact import exact_distance
 from undertow.adversary.geometry import check_norm, lengths
@@ -81,7 +81,9 @@ def robustness(
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
-        _attack(search, shorten=shorten)
+        first_examples(search)
+        if shorten:
+            refine(search)
         chains = [stages_of(classifier, module, x) for module in classifier.modules]
         known = [chain for chain in chains if chain is not None]
         if known and len(known) == len(chains):
@@ -114,16 +116,6 @@ def robustness(
 
 def _squeezed(value: Tensor, many: bool) -> Tensor:
     return value if many else value[0]
-
-
-def _attack(search: Search, *, shorten: bool) -> None:
-    everything = torch.ones_like(search.scores, dtype=torch.bool)
-    for name in ("deepfool", "fab-t"):
-        todo = search.distance > 0
-        if bool(todo.any()):
-            ATTACKS[name](search, 0.0, todo, everything)
-    if shorten:
-        refine(search)
 
 
 def _solve(

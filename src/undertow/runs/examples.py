@@ -82,19 +82,15 @@ def _closest(
     """Distances (M, N), examples (M, N, …) and the classes predicted there (M, N)."""
     import torch
 
-    from undertow.adversary.attacks import ATTACKS
     from undertow.adversary.classifier import Classifier
+    from undertow.adversary.closest import first_examples
     from undertow.adversary.refine import refine
     from undertow.adversary.search import begin
 
     classifier = Classifier(list(networks), bounds=bounds)
     with classifier.scoring(x, y, check=False) as scorer:
         search = begin(scorer, x, y, norm=2.0, seed=seed)
-        everything = torch.ones_like(search.scores, dtype=torch.bool)
-        for name in ("deepfool", "fab-t"):
-            todo = search.distance > 0
-            if bool(todo.any()):
-                ATTACKS[name](search, 0.0, todo, everything)
+        first_examples(search)
         _toward_others(search, pool)
         refine(search)
         with torch.no_grad():
