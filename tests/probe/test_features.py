@@ -13,6 +13,8 @@ from undertow.errors import ConfigError, InputError
 from undertow.probe.bias_search import BiasSearch
 from undertow.probe.cluster_radius import ClusterRadius
 from undertow.probe.features import Clusters, FeatureCoefficients, FeatureCosines
+from undertow.probe.kkt import KktNetwork
+from undertow.probe.min_vidal import FeatureDistance
 from undertow.runs.build import build_data, build_network, build_points
 from undertow.runs.config import validate
 from undertow.runs.grid import StudyConfig
@@ -165,7 +167,10 @@ def test_what_cannot_be_configured_is_told() -> None:
         ClusterRadius(eps=(0.0,))
 
 
-@pytest.mark.parametrize("measure", [FeatureCosines(), FeatureCoefficients(), ClusterRadius(), BiasSearch()])
+@pytest.mark.parametrize(
+    "measure",
+    [FeatureCosines(), FeatureCoefficients(), ClusterRadius(), BiasSearch(), KktNetwork(), FeatureDistance()],
+)
 def test_measures_ask_for_the_clusters(measure: Any) -> None:
     with pytest.raises(InputError, match="does not know the clusters"):
         list(measure(torch.nn.Identity(), torch.ones(1, 2), None))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from undertow.errors import ConfigError, InputError, nearest
-from undertow.probe.features import Clusters, clusters_in
+from undertow.errors import ConfigError, nearest
+from undertow.probe.features import Clusters, clusters_in, needs_clusters
 from undertow.probe.reading import Reading, labels_for
 
 if TYPE_CHECKING:
@@ -72,10 +72,8 @@ class KktNetwork:
     def about(self, details: Mapping[str, Tensor]) -> _Beside:
         return _Beside(clusters_in(details, name=self.name), self)
 
-    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
-        raise InputError(
-            f"{self.name} does not know the clusters: use .about(details) and measure with that."
-        )
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        raise needs_clusters(self.name, net, x, y)
 
 
 @dataclass(frozen=True)

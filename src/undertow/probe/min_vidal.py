@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from undertow.errors import InputError
-from undertow.probe.features import Clusters, clusters_in
+from undertow.probe.features import Clusters, clusters_in, needs_clusters
 from undertow.probe.reading import Reading
 
 if TYPE_CHECKING:
@@ -32,10 +31,8 @@ class FeatureDistance:
     def about(self, details: Mapping[str, Tensor]) -> _Distance:
         return _Distance(clusters_in(details, name=self.name), self.starts)
 
-    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
-        raise InputError(
-            f"{self.name} does not know the clusters: use .about(details) and measure with that."
-        )
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        raise needs_clusters(self.name, net, x, y)
 
 
 @dataclass(frozen=True)
