@@ -110,19 +110,18 @@ def build_network(trial: TrialConfig, dataset: Dataset) -> nn.Module:
         return _grouped(model, trial, dataset)
     if isinstance(model, NearestModel):
         return _nearest(trial, dataset)
+    dtype, generator = _dtype(trial), torch.Generator().manual_seed(stream(trial.seed, "weights"))
     if isinstance(model, PreluModel):
         return models.prelu_network(
             inputs=dataset.x[0].numel(),
             width=model.width,
             power=model.power,
             scale=model.scale,
-            dtype=torch.float64 if trial.training.dtype == "float64" else torch.float32,
-            generator=torch.Generator().manual_seed(stream(trial.seed, "weights")),
+            dtype=dtype,
+            generator=generator,
         )
     classes = 1 if trial.training.loss in _ONE_LOGIT else dataset.classes
     outputs = classes if model.outputs is None else model.outputs
-    dtype = torch.float64 if trial.training.dtype == "float64" else torch.float32
-    generator = torch.Generator().manual_seed(stream(trial.seed, "weights"))
     if isinstance(model, ResNetModel):
         return models.resnet(
             image=model.image,
@@ -203,8 +202,7 @@ def _sampled(config: AxisClustersData | SlabsData | LowerBoundData, *, n: int, n
 def _nearest(trial: TrialConfig, dataset: Dataset) -> nn.Module:
     """Anchors are the points trained on, each once."""
     rows = torch.unique(torch.cat([dataset.x.flatten(1), dataset.y[:, None].to(dataset.x)], dim=1), dim=0)
-    dtype = torch.float64 if trial.training.dtype == "float64" else torch.float32
-    return models.NearestNeighbour(rows[:, :-1].to(dtype), rows[:, -1].long())
+    return models.NearestNeighbour(rows[:, :-1].to(_dtype(trial)), rows[:, -1].long())
 
 
 def _grouped(model: GroupedModel, trial: TrialConfig, dataset: Dataset) -> nn.Module:
@@ -213,8 +211,12 @@ def _grouped(model: GroupedModel, trial: TrialConfig, dataset: Dataset) -> nn.Mo
         dataset.details["cluster_sign"],
         group=model.group,
         threshold=model.threshold,
-        dtype=torch.float64 if trial.training.dtype == "float64" else torch.float32,
+        dtype=_dtype(trial),
     )
+
+
+def _dtype(trial: TrialConfig) -> torch.dtype:
+    return build_recipe(trial).torch_dtype
 
 
 def _initialisation(config: InitConfig) -> Initialisation:
