@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from undertow.studies.presence import present
 from undertow.studies.study import Scale
 
 __all__ = ["LARGEST_Q", "PAPER", "Trained", "chance", "data_names", "shared", "trained"]
@@ -59,7 +60,7 @@ def trained(scale: Scale, *, authors: bool) -> Trained:
     if scale == "smoke":
         return Trained("digits", 1400, 70, epochs=5, steps=100)
     for name in ("mnist", "fashion-mnist"):
-        if _present(name):
+        if present(name):
             return Trained(name, 3840, 80, epochs=10, steps=480)
     return Trained("digits", 1400, 35, epochs=10, steps=400)
 
@@ -103,10 +104,3 @@ def chance(variant: str) -> float:
 def data_names(frame: Any) -> str:
     """ "on mnist", for notes and titles."""
     return "on " + ", ".join(frame["data_name"].unique().sort())
-
-
-def _present(name: str) -> bool:
-    from undertow.data.local import State
-    from undertow.data.sources import check
-
-    return check(name).state is State.PRESENT

@@ -17,6 +17,7 @@ import numpy as np
 from undertow.errors import InputError
 from undertow.studies.claims import Claim, Finding, decide
 from undertow.studies.feature_averaging.lines import after_training, lines, mean
+from undertow.studies.presence import present
 from undertow.studies.study import Figure, Part, Scale
 
 if TYPE_CHECKING:
@@ -108,12 +109,9 @@ def _cifar(*, classes: int) -> Part:
 
 def _training_set(scale: Scale) -> tuple[str, int | None]:
     """MNIST at paper scale; on a laptop 5,000 images of it where it is on this machine, and digits otherwise."""
-    from undertow.data.local import State
-    from undertow.data.sources import check
-
     if scale == "paper":
         return "mnist", None
-    if scale == "laptop" and check("mnist").state is State.PRESENT:
+    if scale == "laptop" and present("mnist"):
         return "mnist", 5000
     return "digits", None
 
