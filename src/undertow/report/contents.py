@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from undertow.report.figures import drawn
 from undertow.report.grids import browsable
 from undertow.report.interaction import interactive, panel_columns
 from undertow.report.origins import Origin, origin, rerun, study_file
@@ -119,7 +120,7 @@ def _known(store: ReadableStore, reproduction: Reproduction, entries: Sequence[E
     for figure in study.figures:
         frame = reproduction.frame(figure.parts)
         if reproduction.begun(figure.parts) and not frame.is_empty():
-            pictures.append(_drawn(figure, frame, pool))
+            pictures.append(_picture_of(figure, frame, pool))
     return Run(
         study=study.name,
         variant=reproduction.variant,
@@ -149,7 +150,7 @@ def _parts_to_name(reproduction: Reproduction) -> list[str]:
 def _own(store: ReadableStore, stored: StoredStudy, pool: DataPool) -> Run:
     config, frame = stored.config, store.frame(stored)
     axes = list(stored.trials[0][1]) if stored.trials else []
-    drawn = [] if frame.is_empty() else curves_of_measures(frame, axes)
+    curves = [] if frame.is_empty() else curves_of_measures(frame, axes)
     return Run(
         study=config.name,
         variant=config.variant,
@@ -162,20 +163,16 @@ def _own(store: ReadableStore, stored: StoredStudy, pool: DataPool) -> Run:
         parts=(stored,),
         counts=_counts(store, (stored,)),
         entries=(),
-        pictures=tuple(_picture(name, caption, spec, pool) for name, caption, spec in drawn),
+        pictures=tuple(_picture(name, caption, spec, pool) for name, caption, spec in curves),
         origin=_origin(store, (stored,)),
         command=rerun(config, runs=str(store.path), known=False),
         file=study_file(config),
     )
 
 
-def _drawn(figure: Figure, frame: polars.DataFrame, pool: DataPool) -> Picture:
-    from altair.utils.schemapi import debug_mode
-
+def _picture_of(figure: Figure, frame: polars.DataFrame, pool: DataPool) -> Picture:
     try:
-        # Altair compares every row of data with its schema, which takes longer than all the rest of the report.
-        with debug_mode(False):
-            spec = figure.draw(frame).to_dict()
+        spec = drawn(figure, frame)
     # Records of an unfinished study can lack whatever a figure relies on; the other figures are still good.
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"

@@ -6,16 +6,18 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.runs.atomic import make_folder, replace_file
 from undertow.runs.canonical import plain
 
 if TYPE_CHECKING:
+    import polars
+
     from undertow.studies.reproduction import Reproduction
     from undertow.studies.study import Figure
 
-__all__ = ["FORMATS", "Format", "draw"]
+__all__ = ["FORMATS", "Format", "draw", "drawn"]
 
 Format = Literal["svg", "pdf", "png"]
 FORMATS: tuple[Format, ...] = ("svg", "pdf", "png")
@@ -47,18 +49,23 @@ def draw(reproduction: Reproduction, *, formats: Sequence[Format] = ("svg",)) ->
     return pictures
 
 
-def _specification(reproduction: Reproduction, figure: Figure) -> str | None:
+def drawn(figure: Figure, frame: polars.DataFrame) -> dict[str, Any]:
+    """The Vega-Lite source of a figure, from the records of its parts."""
     from altair.utils.schemapi import debug_mode
 
+    # Altair would compare every row of data with its schema, which takes longer than the drawing.
+    with debug_mode(False):
+        return figure.draw(frame).to_dict()
+
+
+def _specification(reproduction: Reproduction, figure: Figure) -> str | None:
     if not reproduction.begun(figure.parts):
         return None
     frame = reproduction.frame(figure.parts)
     if frame.is_empty():
         return None
     try:
-        # Altair would compare every row of data with its schema, which takes longer than the drawing.
-        with debug_mode(False):
-            specification = figure.draw(frame).to_dict()
+        specification = drawn(figure, frame)
     except Exception:
         if reproduction.missing(figure.parts)[0]:
             return None
