@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from undertow.errors import InputError
 from undertow.studies.claims import Claim, Finding
 from undertow.studies.co_correlation.evidence import by_value, verdict
-from undertow.studies.co_correlation.grid import NETWORK, chosen, outcomes, trajectories
+from undertow.studies.co_correlation.grid import NARROW, NETWORK, chosen, outcomes, trajectories
 from undertow.studies.co_correlation.setting import LARGEST_Q, PAPER, data_names
 from undertow.studies.study import Figure
 
@@ -35,8 +35,8 @@ def rises(frame: polars.DataFrame, activation: str) -> Finding:
 
     table = chosen(outcomes(frame), activation=activation, q=LARGEST_Q)
     rise = table.rename({"rise": "value"})
-    note = f"effect: smallest rise of ϱ over widths > 32, q = 0.25; by width {by_value(rise, 'width')}"
-    wide = rise.filter(polars.col("width") > 32)
+    note = f"effect: smallest rise of ϱ over widths > {NARROW}, q = 0.25; by width {by_value(rise, 'width')}"
+    wide = rise.filter(polars.col("width") > NARROW)
     return verdict(wide, over="min", above=0.0, note=f"{note}; {data_names(frame)}")
 
 
@@ -59,12 +59,14 @@ def narrow_do_not_rise(frame: polars.DataFrame) -> Finding:
     """Per seed the mean rise of the narrow networks, linear and ReLU."""
     import polars
 
-    table = outcomes(frame).filter((polars.col("width") <= 32) & ((polars.col("q") - LARGEST_Q).abs() < 1e-9))
+    table = outcomes(frame).filter(
+        (polars.col("width") <= NARROW) & ((polars.col("q") - LARGEST_Q).abs() < 1e-9)
+    )
     rise = table.rename({"rise": "value"})
     parts = ", ".join(
         f"{name} {by_value(rise.filter(polars.col('activation') == name), 'width')}" for name in _NAMES
     )
-    note = f"effect: mean rise of ϱ at widths ≤ 32, q = 0.25; by width {parts}; {data_names(frame)}"
+    note = f"effect: mean rise of ϱ at widths ≤ {NARROW}, q = 0.25; by width {parts}; {data_names(frame)}"
     return verdict(rise.drop("width"), below=0.0, note=note)
 
 
@@ -73,10 +75,10 @@ def narrow_rise_less(frame: polars.DataFrame) -> Finding:
     import polars
 
     table = outcomes(frame).filter((polars.col("q") - LARGEST_Q).abs() < 1e-9)
-    narrow = polars.col("width") <= 32
+    narrow = polars.col("width") <= NARROW
     rise = polars.col("rise")
     seeds = table.group_by("seed").agg(value=rise.filter(~narrow).mean() - rise.filter(narrow).mean())
-    note = f"effect: mean rise at widths > 32 less that at widths ≤ 32, q = 0.25; {data_names(frame)}"
+    note = f"effect: mean rise at widths > {NARROW} less that at widths ≤ {NARROW}, q = 0.25; {data_names(frame)}"
     return verdict(seeds.drop_nulls(), above=0.0, note=note)
 
 
@@ -149,7 +151,7 @@ def flatter_below_zero(frame: polars.DataFrame) -> Finding:
     seeds = table.group_by("seed", "width").agg(
         value=change.filter(q > 0).mean() - change.filter(q < 0).mean()
     )
-    note = "effect: mean |Δϱ| for q > 0 less that for q < 0, ReLU networks of widths > 32"
+    note = f"effect: mean |Δϱ| for q > 0 less that for q < 0, ReLU networks of widths > {NARROW}"
     return verdict(seeds, above=0.0, note=f"{note}; by width {by_value(seeds, 'width')}; {data_names(frame)}")
 
 

@@ -22,12 +22,12 @@ from undertow.studies.study import Scale
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["NETWORK", "SEAM", "WIDEST", "chosen", "grid", "learned", "outcomes", "trajectories"]
+__all__ = ["EPS", "NARROW", "NETWORK", "SEAM", "chosen", "grid", "learned", "outcomes", "trajectories"]
 
 SEAM = "activation"
 NETWORK = ("activation", "width", "q", "seed")
 """The columns that name one network of the grid."""
-WIDEST = 32
+NARROW = 32
 """Networks up to this width are the paper's narrow ones (§6.1: 2⁴ and 2⁵)."""
 EPS = 0.5
 _FIRST_TWO = "apgd-ce+apgd-t"
@@ -161,7 +161,7 @@ def chosen(
     if q is not None:
         kept &= (polars.col("q") - q).abs() < 1e-9
     if wide is not None:
-        kept &= (polars.col("width") > WIDEST) if wide else (polars.col("width") <= WIDEST)
+        kept &= (polars.col("width") > NARROW) if wide else (polars.col("width") <= NARROW)
     rows = table.filter(kept)
     if rows.is_empty():
         raise InputError(f"no record of such networks: {activation}" + ("" if q is None else f", q = {q:g}"))
