@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import polars
 import pytest
 import vl_convert
 
+from undertow.drawing.cosine_maps import cosine_map
 from undertow.drawing.curves import curves_by_seed
 from undertow.drawing.heat_maps import heat_map
 from undertow.drawing.shades import shade, shades
@@ -75,6 +77,30 @@ def test_a_cell_without_a_number_takes_no_part_in_the_colours() -> None:
     assert domain == [cells[16, -0.15]["mean"], cells[64, -0.15]["mean"]]
     with pytest.raises(InputError, match="no finite"):
         heat_map(grid().with_columns(value=float("nan")), x="width", y="q", value="value", title="")
+
+
+def test_a_cosine_of_one_is_orange_and_of_minus_one_blue() -> None:
+    cells = polars.DataFrame({"feature": [0, 1, 2], "neuron": [0, 0, 0], "value": [1.0, -1.0, 0.0]})
+    figure = cosine_map(
+        cells,
+        x="feature",
+        y="neuron",
+        x_title="feature",
+        y_title="neuron",
+        side=90,
+        number=".1f",
+        letters=8,
+        order=[2, 0, 1],
+    )
+    picture = vl_convert.vegalite_to_svg(figure.to_json())
+    cell = r'cosine: ([−\d]+);[^>]*d="M([\d.]+),[^>]*fill="rgb\((\d+), (\d+), (\d+)\)'
+    found = {
+        name: (float(left), int(red), int(blue)) for name, left, red, _, blue in re.findall(cell, picture)
+    }
+    assert found["1"][1] > 2 * found["1"][2]
+    assert found["−1"][2] > 2 * found["−1"][1]
+    assert sorted(found, key=lambda name: found[name][0]) == ["0", "1", "−1"]
+    assert all(f">{text}</text>" in picture for text in ("1.0", "−1.0", "0.0"))
 
 
 def test_curves_take_the_colours_they_are_given_and_name_every_point() -> None:

@@ -158,16 +158,27 @@ def heat_maps(frame: polars.DataFrame) -> altair.TopLevelMixin:
     import altair
     import polars
 
+    from undertow.drawing.cosine_maps import cosine_map
+
     column = polars.col
     table = cosines(frame)
     means = table.group_by("part", "centred", "three", "feature", "own").agg(column("value").mean())
     positive = means.filter((column("part") == "features-two") & (column("three") == 0) & column("own"))
     sides = sorted(range(10), key=lambda feature: (feature not in set(positive["feature"]), feature))
     maps = [
-        _heat_map(
-            means.filter((column("part") == part) & (column("centred") == centred)),
-            f"{'10' if part == 'features-ten' else '2'} classes, {'centred features' if centred else 'as they are'}",
-            sides if part == "features-two" else list(range(10)),
+        cosine_map(
+            means.filter((column("part") == part) & (column("centred") == centred)).sort("three", "feature"),
+            x="feature",
+            y="three",
+            x_title="class mean",
+            y_title="neurons, in threes",
+            side=200,
+            number=".1f",
+            letters=7,
+            order=sides if part == "features-two" else None,
+        ).properties(
+            title=f"{'10' if part == 'features-ten' else '2'} classes, "
+            f"{'centred features' if centred else 'as they are'}"
         )
         for part in _PARTS
         for centred in (False, True)
@@ -177,25 +188,6 @@ def heat_maps(frame: polars.DataFrame) -> altair.TopLevelMixin:
         title=altair.Title(text, anchor="start", fontWeight="normal", fontSize=11)
     )
     return chart
-
-
-def _heat_map(cells: polars.DataFrame, title: str, classes: list[int]) -> Any:
-    import altair
-
-    data = altair.InlineData(values=cells.sort("three", "feature").to_dicts())
-    base = altair.Chart(data).encode(
-        altair.X("feature:O", title="class mean", sort=classes, axis=altair.Axis(labelAngle=0)),
-        altair.Y("three:O", title="neurons, in threes"),
-    )
-    scale = altair.Scale(scheme="blueorange", domain=[-1, 1], reverse=True)
-    colours = base.mark_rect().encode(
-        altair.Color("value:Q", title="cosine", scale=scale), tooltip=["three:O", "feature:O", "value:Q"]
-    )
-    numbers = base.mark_text(fontSize=7).encode(
-        altair.Text("value:Q", format=".1f"),
-        color=altair.condition("abs(datum.value) > 0.6", altair.value("white"), altair.value("#333")),
-    )
-    return altair.layer(colours, numbers).properties(width=200, height=200, title=title)
 
 
 PARTS: dict[str, Part] = {"features-two": _head(classes=2), "features-ten": _head(classes=10)}

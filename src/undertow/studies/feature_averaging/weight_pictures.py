@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair
 import polars
 
+from undertow.drawing.cosine_maps import cosine_map
 from undertow.drawing.palette import KINDS
 from undertow.errors import InputError
 from undertow.studies.feature_averaging.lines import after_training
@@ -28,24 +29,22 @@ def cosine_maps(frame: polars.DataFrame) -> altair.TopLevelMixin:
     cells = (
         pairs.group_by("part", "neuron", "feature")
         .agg(polars.col("value").mean())
-        .with_columns(polars.col("part").replace(labels), text=polars.col("value").round(2))
+        .with_columns(polars.col("part").replace(labels))
         .sort("part", "neuron", "feature")
     )
-    base = altair.Chart().encode(
-        altair.X("feature:O", title="feature μ_j, positive class first", axis=altair.Axis(labelAngle=0)),
-        altair.Y("neuron:O", title="neuron, positive sign first"),
+    layers = cosine_map(
+        cells,
+        x="feature",
+        y="neuron",
+        x_title="feature μ_j, positive class first",
+        y_title="neuron, positive sign first",
+        side=300,
+        number=".2f",
+        letters=9,
     )
-    shades = altair.Scale(scheme="blueorange", domain=[-1, 1])
-    tiles = base.mark_rect().encode(
-        altair.Color("value:Q", title="cosine", scale=shades), tooltip=["neuron:O", "feature:O", "value:Q"]
-    )
-    dark = altair.condition("abs(datum.value) > 0.7", altair.value("white"), altair.value("#222"))
-    numbers = base.mark_text(fontSize=9).encode(altair.Text("text:Q", format=".2f"), color=dark)
-    layers = altair.layer(tiles, numbers, data=altair.InlineData(values=cells.to_dicts()))
     text = f"cos(w_r, μ_j) after training, mean of {frame['seed'].n_unique()} seeds, d = {most(frame, 'd')}"
     chart: altair.TopLevelMixin = (
-        layers.properties(width=300, height=300)
-        .facet(column=altair.Column("part:N", title=None, sort=list(labels.values())))
+        layers.facet(column=altair.Column("part:N", title=None, sort=list(labels.values())))
         .resolve_scale(y="independent")
         .properties(title=altair.Title(text, anchor="start", fontWeight="normal", fontSize=11))
     )
