@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +18,7 @@ from undertow.runs.failures import write_failure
 from undertow.runs.store import Store
 from undertow.runs.sweep import sweep
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if not CHROMIUM.exists():
-        pytest.skip(f"no Chromium at {CHROMIUM}")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as each:
-        browser = each.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 class Visitor:
@@ -83,12 +61,12 @@ class Visitor:
         wait_for(lambda: self.page.wait_for_timeout(100) or self.last_step() > before)
 
 
-def test_the_page_follows_a_sweep_and_outlives_server_and_sweep(tmp_path: Path, browser: Any) -> None:
+def test_the_page_follows_a_sweep_and_outlives_server_and_sweep(tmp_path: Path, chromium: Any) -> None:
     runs = tmp_path / "runs"
     (tmp_path / "long.toml").write_text(LONG)
     start = ("run", str(tmp_path / "long.toml"), "--runs", str(runs), "--engine", "here")
     with live(runs) as server:
-        visitor = Visitor(browser, server.root)
+        visitor = Visitor(chromium, server.root)
         page = visitor.page
         visitor.wait("#done-of", "no study in this folder yet")
         page.evaluate("window.neverReloaded = true")
@@ -139,9 +117,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs
 
 
-def test_names_become_text_never_markup(hostile: Path, browser: Any) -> None:
+def test_names_become_text_never_markup(hostile: Path, chromium: Any) -> None:
     with live(hostile) as server:
-        visitor = Visitor(browser, server.root)
+        visitor = Visitor(chromium, server.root)
         page = visitor.page
         visitor.wait("#parts .name", "<script>")
         visitor.wait("#failures summary", "<img src=x")
@@ -160,9 +138,13 @@ def test_names_become_text_never_markup(hostile: Path, browser: Any) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_page_fits_its_window_and_its_light(width: int, scheme: str, hostile: Path, browser: Any) -> None:
+def test_the_page_fits_its_window_and_its_light(
+    width: int, scheme: str, hostile: Path, chromium: Any
+) -> None:
     with live(hostile) as server:
-        visitor = Visitor(browser, server.root, viewport={"width": width, "height": 800}, color_scheme=scheme)
+        visitor = Visitor(
+            chromium, server.root, viewport={"width": width, "height": 800}, color_scheme=scheme
+        )
         page = visitor.page
         visitor.wait("#legend", "4 finished")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -181,9 +163,9 @@ def test_the_page_fits_its_window_and_its_light(width: int, scheme: str, hostile
         page.close()
 
 
-def test_a_token_lets_the_page_in_and_leaves_the_address(hostile: Path, browser: Any) -> None:
+def test_a_token_lets_the_page_in_and_leaves_the_address(hostile: Path, chromium: Any) -> None:
     with live(hostile, "--host", "0.0.0.0") as server:
-        visitor = Visitor(browser, server.root + "/?" + server.url.partition("?")[2])
+        visitor = Visitor(chromium, server.root + "/?" + server.url.partition("?")[2])
         visitor.wait("#legend", "4 finished")
         assert visitor.page.url == server.root + "/"
         assert visitor.page.evaluate("document.cookie") == ""
