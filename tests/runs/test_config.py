@@ -13,9 +13,10 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from undertow.errors import ConfigError
+from undertow.runs.axes import put
 from undertow.runs.canonical import digest, dumps
 from undertow.runs.config import TrialConfig, validate
-from undertow.runs.grid import StudyConfig, put
+from undertow.runs.grid import StudyConfig
 from undertow.runs.toml import apply_overrides, load_study
 
 DOCUMENT: dict[str, Any] = {
@@ -138,6 +139,72 @@ def test_groups_follow_from_the_grid() -> None:
     )
     assert [len(group.trials) for group in fixed.groups] == [3, 3, 1]
     assert len({group.id for group in fixed.groups}) == 3
+
+
+def grid_with(*measures: Any, **changes: Any) -> StudyConfig:
+    document = {**DOCUMENT, "probe": {"measures": ["loss", *measures]}}
+    grid = {"activation": ["linear", "relu"], "width": [4, 8]}
+    return validate(StudyConfig, {**document, "grid": grid, **changes})
+
+
+def test_a_measure_may_be_for_some_trials_only() -> None:
+    study = grid_with({"name": "stable-rank", "only": {"activation": "relu", "model.width": 8}}, "accuracy")
+    without, everywhere = grid_with("accuracy"), grid_with("stable-rank", "accuracy")
+    for point, less, more in zip(study.points, without.points, everywhere.points, strict=True):
+        taken = point.columns == {"activation": "relu", "width": 8}
+        names = [measure["name"] for measure in point.trial.probe.measures]
+        assert names == (["loss", "stable-rank", "accuracy"] if taken else ["loss", "accuracy"])
+        assert point.trial.digest == (more if taken else less).trial.digest
+        assert validate(TrialConfig, point.trial.model_dump(mode="json")).digest == point.trial.digest
+    assert [len(group.trials) for group in study.groups] == [1, 1, 1, 1]
+    assert validate(StudyConfig, study.model_dump(mode="json")).points == study.points  # as a store reads it
+
+
+def test_a_number_selects_trials_as_a_word_does() -> None:
+    study = grid_with({"name": "accuracy", "only": {"width": 4}})
+    assert [(point.columns["width"], len(point.trial.probe.measures)) for point in study.points] == [
+        (4, 2),
+        (8, 1),
+        (4, 2),
+        (8, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("only", "sentence"),
+    [
+        (
+            {"activaton": "relu"},
+            "accuracy's only.activaton is not a setting of this study's trials; did you mean",
+        ),
+        ({"name": "relu"}, "accuracy's only.name could mean data.name or model.name or model.init.name"),
+        (
+            {"activation": "rellu"},
+            "accuracy's only: model.activation = 'rellu' is not known; did you mean 'relu'",
+        ),
+        ({"width": "wide"}, "accuracy's only: model.width = 'wide'"),
+        ("relu", "the measure's only = 'relu' must be a table of settings, such as {activation = 'relu'}"),
+        ({}, "must be a table of settings"),
+        ({"widths": [4, 8]}, "must be a table of settings"),
+        ({"width": float("nan")}, "must be a table of settings"),
+    ],
+)
+def test_a_mistake_in_only_is_told(only: Any, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        grid_with({"name": "accuracy", "only": only}).points  # noqa: B018
+    assert sentence in str(caught.value)
+
+
+def test_a_trial_must_keep_a_measure() -> None:
+    probe = {"measures": [{"name": "loss", "only": {"activation": "relu"}}]}
+    assert len(grid_with(probe=probe, grid={"activation": ["relu"]}).points) == 1
+    with pytest.raises(ConfigError, match="every measure is only for other trials"):
+        grid_with(probe=probe).points  # noqa: B018
+
+
+def test_measures_can_be_an_axis() -> None:
+    study = grid_with(grid={"probe.measures": [["loss"], ["accuracy", {"name": "loss", "every": "end"}]]})
+    assert [len(point.trial.probe.measures) for point in study.points] == [1, 2]
 
 
 _WORDS = """relu gd sgd adam kou-mixture digits table two-layer mlp gaussian he scaled epoch log

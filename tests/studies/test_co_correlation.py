@@ -91,6 +91,12 @@ def test_the_paper_scale_is_the_papers_grid() -> None:
         assert measures["robust-accuracy"]["attack"] == "autoattack"
         assert (measures["robust-accuracy"]["eps"], measures["robust-accuracy"]["every"]) == ((0.5,), "end")
         assert measures["collaboration"]["limit"] == 10_000
+        attacked = {
+            point.columns["activation"]
+            for point in study.points
+            if "robust-accuracy" in [measure["name"] for measure in point.trial.probe.measures]
+        }
+        assert attacked == {"relu"}  # Fig 1a is about these
 
 
 def test_every_claim_names_a_figure_and_parts_that_exist() -> None:

@@ -6,7 +6,7 @@ of its canonical JSON is the trial's identity. Unknown keys and bad values raise
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
@@ -23,6 +23,7 @@ from pydantic import (
 from undertow.errors import ConfigError
 from undertow.probe import Every, Schedule
 from undertow.probe.measures import MEASURES, Measure, measure
+from undertow.runs.axes import axis_path, put
 from undertow.runs.canonical import digest, dumps
 from undertow.runs.sentences import config_error, shown
 
@@ -302,7 +303,8 @@ class ProbeConfig(Section):
     ``every`` is "epoch", "log", a number of steps, "ends" (before training and after it) or "end"; a measure may
     have its own: ``{"name": "robust-accuracy", "every": "end"}``. At the end of training everything is measured.
     A costly measure may have its own ``limit`` too: it then takes the first of the points only. In a grid
-    ``{"name": …, "only": "relu"}`` is taken of the networks with that activation alone.
+    ``{"name": …, "only": {"activation": "relu"}}`` is taken of the trials with these settings alone, which are named
+    like the axes of a grid.
     The points are the first ``limit`` of the points trained on, or of another ``split`` of the same data, with
     the same normalisation and task. ``examples`` is for how many of them the closest adversarial example of
     the trained network is kept.
@@ -345,8 +347,7 @@ def _written_out(given: Any) -> dict[str, Any]:
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         raise ValueError(f"{shown(given)} is not a measure; write one of {', '.join(MEASURES)}")
     for key, value in table.items():
-        several = value if isinstance(value, list | tuple) else (value,)
-        if not all(isinstance(each, str | int | float) and each == each for each in several):
+        if key != "only" and not _are_plain(value if isinstance(value, list | tuple) else (value,)):
             raise ValueError(
                 f"the measure's {key} = {shown(value)} must be a word, a number or a list of them"
             )
@@ -356,14 +357,27 @@ def _written_out(given: Any) -> dict[str, Any]:
         Schedule(own["every"])  # an error where it is none
     if "limit" in own and (type(own["limit"]) is not int or own["limit"] < 1):
         raise ValueError(f"the measure's limit = {shown(own['limit'])} must be a number of points, 1 or more")
-    if own.get("only", "relu") not in get_args(Activation):
-        known = ", ".join(get_args(Activation))
-        raise ValueError(f"the measure's only = {shown(own['only'])} must be an activation: {known}")
+    if "only" in own:
+        own["only"] = _settings_named(own["only"])
     try:
         made: Any = measure(**options)
     except TypeError as error:
         raise ValueError(str(error)) from error
     return {"name": table["name"], **asdict(made), **own}
+
+
+def _settings_named(only: Any) -> dict[str, Any]:
+    names, values = (list(only), list(only.values())) if isinstance(only, Mapping) else ([], [])
+    if not names or not all(isinstance(name, str) for name in names) or not _are_plain(values):
+        raise ValueError(
+            f"the measure's only = {shown(only)} must be a table of settings, such as {{activation = 'relu'}}"
+        )
+    return dict(only)
+
+
+def _are_plain(values: Iterable[Any]) -> bool:
+    """Whether all are words or numbers."""
+    return all(isinstance(each, str | int | float) and each == each for each in values)
 
 
 class TrialConfig(Section):
@@ -399,6 +413,23 @@ class TrialConfig(Section):
             raise ValueError("nearest gives one score for each class: choose the loss cross-entropy")
         return self
 
+    @model_validator(mode="after")
+    def _keep_its_measures(self) -> Self:
+        """Without the measures that are only for other trials; the rest no longer say for which they are."""
+        measures = self.probe.measures
+        if not any("only" in each for each in measures):
+            return self
+        document = self.model_dump(mode="json")
+        kept = tuple(
+            {key: value for key, value in each.items() if key != "only"}
+            for each in measures
+            if _is_for(document, each)
+        )
+        if not kept:
+            raise ValueError("every measure is only for other trials: give one without only, such as 'loss'")
+        object.__setattr__(self, "probe", self.probe.model_copy(update={"measures": kept}))
+        return self
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON of the resolved configuration."""
@@ -408,6 +439,19 @@ class TrialConfig(Section):
     def id(self) -> str:
         """The trial's name on disk: the first 16 digits of its digest."""
         return self.digest[:16]
+
+
+def _is_for(trial: dict[str, Any], measure: dict[str, Any]) -> bool:
+    """Whether a trial has the settings that a measure is only for; settings no trial can have are an error."""
+    wanted, table = trial, f"{measure['name']}'s only"
+    for axis, value in measure.get("only", {}).items():
+        wanted = put(wanted, axis_path(axis, trial, of=table), value)
+    if wanted != trial:
+        try:
+            validate(TrialConfig, put(wanted, ("probe", "measures"), ["loss"]))
+        except ConfigError as error:
+            raise ValueError(f"{table}: {error}") from None
+    return wanted == trial
 
 
 Config = TypeVar("Config", bound=Section)

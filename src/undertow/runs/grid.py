@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from undertow.errors import ConfigError, nearest
+from undertow.errors import ConfigError
 from undertow.probe.records import COLUMNS
+from undertow.runs.axes import axis_path, put
 from undertow.runs.canonical import digest, dumps
 from undertow.runs.config import (
     Count,
@@ -31,7 +32,7 @@ from undertow.runs.config import (
 )
 from undertow.runs.sentences import shown
 
-__all__ = ["GridPoint", "Group", "StudyConfig", "axis_path", "put"]
+__all__ = ["GridPoint", "Group", "StudyConfig"]
 
 Slug = Annotated[str, Field(strict=True, pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 
@@ -109,7 +110,7 @@ class StudyConfig(Section):
             document = base
             for path, value in zip(paths, values, strict=True):
                 document = put(document, path, value)
-            trial = validate(TrialConfig, _with_its_measures(document))
+            trial = validate(TrialConfig, document)
             points.setdefault(trial.id, GridPoint(trial, dict(zip(columns, values, strict=True))))
         return tuple(points.values())
 
@@ -129,37 +130,6 @@ class StudyConfig(Section):
         )
 
 
-def axis_path(axis: str, document: Mapping[str, Any]) -> tuple[str, ...]:
-    """Where an axis points: a dotted path, or the last part of one where that is unambiguous.
-
-    >>> axis_path("width", {"seed": 0, "model": {"width": 8}})
-    ('model', 'width')
-    """
-    leaves = list(_leaves(document))
-    names = [".".join(path) for path in leaves]
-    if axis in names:
-        return leaves[names.index(axis)]
-    fits = [path for path in leaves if path[-1] == axis]
-    if len(fits) == 1:
-        return fits[0]
-    if fits:
-        several = " or ".join(".".join(path) for path in fits)
-        raise ConfigError(f"grid.{axis} could mean {several}: write which one.")
-    hint = nearest(axis, [*dict.fromkeys(path[-1] for path in leaves), *names])
-    raise ConfigError(f"grid.{axis} is not a setting of this study's trials; {hint}")
-
-
-def _with_its_measures(document: dict[str, Any]) -> dict[str, Any]:
-    """A trial's settings without the measures that are only for networks of another activation."""
-    own = document["model"].get("activation")
-    kept = [
-        {key: value for key, value in each.items() if key != "only"}
-        for each in document["probe"]["measures"]
-        if each.get("only", own) == own
-    ]
-    return put(document, ("probe", "measures"), kept)
-
-
 def _columns(paths: list[tuple[str, ...]]) -> list[str]:
     """The axes' names in a frame: the last part of each path, or all of it where that would be unclear."""
     last = [path[-1] for path in paths]
@@ -168,23 +138,3 @@ def _columns(paths: list[tuple[str, ...]]) -> list[str]:
         name if last.count(name) == 1 and name not in taken else "_".join(path)
         for name, path in zip(last, paths, strict=True)
     ]
-
-
-def _leaves(document: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for key, value in document.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, (*before, key))
-        else:
-            yield (*before, key)
-
-
-def put(document: Any, path: tuple[str, ...], value: Any) -> dict[str, Any]:
-    """A copy of nested tables with one value changed.
-
-    >>> put({"a": {"b": 1}}, ("a", "c"), 2)
-    {'a': {'b': 1, 'c': 2}}
-    """
-    table = dict(document) if isinstance(document, Mapping) else {}
-    key, *rest = path
-    table[key] = put(table.get(key), tuple(rest), value) if rest else value
-    return table

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from undertow.errors import ConfigError
+from undertow.runs.axes import put
 from undertow.runs.config import validate
-from undertow.runs.grid import StudyConfig, put
+from undertow.runs.grid import StudyConfig
 
 __all__ = ["apply_overrides", "load_study", "read_value"]
 
