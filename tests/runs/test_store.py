@@ -17,7 +17,6 @@ from undertow.errors import StoreError
 from undertow.probe.records import Record, decode, encode
 from undertow.runs.canonical import seal, unseal
 from undertow.runs.engines.here import Here
-from undertow.runs.records import encode_all, read_growing
 from undertow.runs.store import Store
 from undertow.runs.sweep import sweep
 from undertow.runs.weights import pack, read_weights
@@ -96,18 +95,6 @@ def test_sealed_documents_survive_only_whole() -> None:
     for wrong in (data[:-1], data + b" ", b"", b"[]", b"null", b"{}", data.replace(b"1.5", b"1.50")):
         with pytest.raises(StoreError):
             unseal(wrong, path)
-
-
-def test_a_growing_file_may_end_in_a_torn_line(tmp_path: Path) -> None:
-    path = tmp_path / "records.jsonl"
-    assert read_growing(path) == []
-    records = [Record("t", step, 0, "loss", "mean", 0.1 * step) for step in range(3)]
-    data = encode_all(records)
-    for length in range(len(data) + 1):
-        path.write_bytes(data[:length])
-        found = read_growing(path)
-        assert found == records[: len(found)]
-        assert len(found) == data[:length].count(b"\n")
 
 
 @pytest.mark.parametrize("value", [0.1, -0.0, 1e-320, 3, float("inf"), float("-inf")])

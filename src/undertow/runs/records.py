@@ -11,7 +11,7 @@ from undertow.probe.records import Record, decode, encode
 from undertow.runs.atomic import writing
 from undertow.runs.canonical import digest
 
-__all__ = ["append", "encode_all", "parse", "read_growing", "truncate"]
+__all__ = ["append", "encode_all", "parse", "truncate"]
 
 
 def encode_all(records: Iterable[Record]) -> bytes:
@@ -25,16 +25,6 @@ def parse(data: bytes, path: Path) -> list[Record]:
         return [decode(line) for line in data.splitlines()]
     except ValueError as error:
         raise StoreError(f"{path} is damaged: {error}.") from None
-
-
-def read_growing(path: Path) -> list[Record]:
-    """The records of a file that is still being written: a torn last line is not there yet."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    whole = data[: data.rfind(b"\n") + 1]
-    return parse(whole, path)
 
 
 def append(path: Path, data: bytes) -> None:
