@@ -27,6 +27,15 @@ def test_measuring_needs_neither_tables_nor_drawing() -> None:
     assert _loaded(code, "polars altair starlette pyautoattack cyclopts sklearn dask") == "[]"
 
 
+def test_attacking_loads_no_compiler() -> None:
+    """The first optimizer of ``torch.optim`` does, which takes a second."""
+    code = (
+        "import torch, undertow; x, y = torch.ones(2, 2), torch.arange(2); "  # one of the two is right
+        "undertow.robust_accuracy(torch.nn.Linear(2, 2), x, y, eps=1, attack='cw')"
+    )
+    assert _loaded(code, "torch._dynamo") == "[]"
+
+
 def test_every_public_name_is_there() -> None:
     for name in undertow.__all__:
         assert getattr(undertow, name) is not None

@@ -13,6 +13,7 @@ from undertow.adversary.classifier import Scorer, margins_of
 from undertow.adversary.geometry import lengths
 from undertow.adversary.objectives import gradient
 from undertow.errors import InputError
+from undertow.training.optimizers import Adam
 
 __all__ = ["carlini_wagner"]
 
@@ -45,9 +46,11 @@ def carlini_wagner(
     low, high = torch.zeros_like(scale), torch.full_like(scale, math.inf)
     c = torch.full_like(scale, constant)
     best, shortest = batch.start.clone(), torch.full_like(scale, math.inf, dtype=torch.float64)
+    rates = torch.full_like(scale[:, 0], rate)
     for _ in range(searches):
         w = start.clone().requires_grad_(True)
-        adam = torch.optim.Adam([w], lr=rate)
+        searched = {"w": w.detach()}
+        adam = Adam(searched)
         succeeded = torch.zeros_like(batch.y, dtype=torch.bool)
         for _ in range(steps):
             with torch.enable_grad():
@@ -55,14 +58,14 @@ def carlini_wagner(
                 scores = scorer(point)
                 distance = (((point - batch.x) / radius) ** 2).sum(-1)
                 cost = distance + c * (margins_of(scores, batch.y) / scale).clamp(min=0)
-                (w.grad,) = torch.autograd.grad(cost.sum(), w)
+                (slope,) = torch.autograd.grad(cost.sum(), w)
             hit = beaten(scores.detach(), batch.y)
             length = lengths(point.detach() - batch.x, 2.0)
             closer = hit & (length < shortest)
             best = torch.where(closer.unsqueeze(-1), point.detach(), best)
             shortest = torch.where(closer, length, shortest)
             succeeded |= hit
-            adam.step()
+            adam.apply(searched, {"w": slope}, rates)
         high, low = torch.where(succeeded, c, high), torch.where(succeeded, low, c)
         c = torch.where(high.isfinite(), (low + high) / 2, 10 * c)
     return Found(best, shortest.isfinite())
