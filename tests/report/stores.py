@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,19 @@ def publish_stable_rank(
 
     ``spoilt`` takes the place of one value in the middle of the first trial's training.
     """
-    store = Store(path)
     (grid,) = find("stable-rank").grids("smoke", variant, parts=["main"])
+    trials = [point.trial for point in grid.points][without:]
+    records = {trial.id: falling(trial) for trial in trials}
+    if spoilt is not None:
+        first = records[trials[0].id]
+        first[20] = dataclasses.replace(first[20], value=spoilt)
+    publish(path, grid, records)
+    return list(records)
+
+
+def publish(path: Path, grid: StudyConfig, records: Mapping[str, Sequence[Record]]) -> None:
+    """Those trials of a study that have made-up records, as if they had been trained."""
+    store = Store(path)
     store.add_study(grid)
     provenance = {
         **environment(),
@@ -60,11 +72,7 @@ def publish_stable_rank(
         "group": {"id": "0" * 16, "size": 1},
         "cost": {"seconds": 1.0, "restarts": 0},
     }
-    trials = [point.trial for point in grid.points][without:]
-    records = {trial.id: falling(trial) for trial in trials}
-    if spoilt is not None:
-        first = records[trials[0].id]
-        first[20] = dataclasses.replace(first[20], value=spoilt)
+    trials = [point.trial for point in grid.points if point.trial.id in records]
     store.publish(
         [
             FinishedTrial(
@@ -77,7 +85,6 @@ def publish_stable_rank(
             for trial in trials
         ]
     )
-    return [trial.id for trial in trials]
 
 
 def own_study(*, examples: int = 0) -> StudyConfig:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.report.stores import own_study, run
+from tests.report.stores import own_study, publish, run
+from undertow.probe.records import Record
 from undertow.report.page import write_report
 from undertow.runs.config import validate
 from undertow.runs.grid import StudyConfig
@@ -254,6 +255,39 @@ def test_a_network_that_diverged_at_once_shares_the_axis_of_the_others(chromium:
     box = chart.locator("svg").bounding_box()
     watched.page.mouse.move(box["x"] + 0.95 * box["width"], box["y"] + 0.5 * box["height"])
     assert chart.locator("output").text_content().startswith("epoch 3: ")
+    assert not watched.complaints
+    watched.context.close()
+
+
+def test_a_bound_is_not_shown_as_an_error_to_both_sides(chromium: Any, tmp_path: Path) -> None:
+    document = {**own_study().model_dump(mode="json"), "grid": {"seed": [0]}}
+    study = validate(StudyConfig, document)
+    (point,) = study.points
+    readings = [
+        ("energy", "", 2.0, 0.1),
+        ("stable-rank", "first", 3.0, 0.25),
+        ("stable-rank", "exact", 1.5, 1e-9),
+        ("collaboration", "a:co_correlation", 0.5, 0.01),
+        ("loss", "mean", 0.75, None),
+    ]
+    records = [Record(point.trial.id, 0, 0, *reading) for reading in readings]
+    publish(tmp_path, study, {point.trial.id: records})
+    watched = Watched(chromium, write_report(tmp_path, tmp_path / "report.html"))
+    charts = watched.page.locator("#browser-view .chart:has(output)")
+    shown = dict(
+        zip(
+            charts.locator("h4").all_text_contents(),
+            charts.locator("output").all_text_contents(),
+            strict=True,
+        )
+    )
+    assert shown == {
+        "energy": "step 0: 2 +0.1 −0",
+        "stable-rank · first": "step 0: 3 +0 −0.25",
+        "stable-rank · exact": "step 0: 1.5 ± 1e−9",
+        "collaboration · a:co_correlation": "step 0: 0.5 ± 0.01",
+        "loss · mean": "step 0: 0.75",
+    }
     assert not watched.complaints
     watched.context.close()
 

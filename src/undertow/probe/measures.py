@@ -42,6 +42,7 @@ __all__ = [
     "RobustAccuracy",
     "Spectrum",
     "StableRank",
+    "error_side",
     "measure",
 ]
 
@@ -54,6 +55,7 @@ class StableRank:
     """‖W‖_F² / ‖W‖₂² of every weight matrix, keyed by the parameter's name."""
 
     name: ClassVar[str] = "stable-rank"
+    error_side: ClassVar[str] = "below"  # the norm is bounded from below
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
         from undertow.measures.rank import stable_rank
@@ -67,6 +69,7 @@ class Energy:
     """Dirichlet energy S(net), the root mean square over the points of ‖J(x_i)‖₂."""
 
     name: ClassVar[str] = "energy"
+    error_side: ClassVar[str] = "above"
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
         from undertow.measures.energy import energy
@@ -188,6 +191,16 @@ MEASURES: dict[str, Any] = {
         SupervisionRobustness,
     )
 }
+
+
+def error_side(name: str) -> str | None:
+    """On which side of its readings the truth lies by the measure's own account; None where that may be either.
+
+    >>> error_side("stable-rank"), error_side("energy"), error_side("spectrum"), error_side("someone's own")
+    ('below', 'above', None, None)
+    """
+    side: str | None = getattr(MEASURES.get(name), "error_side", None)
+    return side
 
 
 def measure(name: str, **options: Any) -> Measure:

@@ -26,6 +26,7 @@ class FeatureDistance:
     """
 
     name: ClassVar[str] = "feature-distance"
+    error_side: ClassVar[str] = "above"
     starts: int = 128
 
     def about(self, details: Mapping[str, Tensor]) -> _Distance:

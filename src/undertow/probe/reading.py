@@ -24,7 +24,11 @@ __all__ = [
 ]
 
 Reading = tuple[str, float, float | None]
-"""(key, value, numerical error or None)."""
+"""(key, value, numerical error or None).
+
+The truth lies at most the error away, to either side. Where all readings of a measure are bounds, its class says on
+which side of them the truth lies: ``error_side`` is then "above" or "below". Rounding is not meant by that.
+"""
 
 
 class Measure(Protocol):

@@ -79,7 +79,7 @@ function curveCharts(g, trials, colourOf, nameOf) {
       if (isSpectrum(series)) continue;
       const title = series.name[1] ? `${series.name[0]} · ${series.name[1]}` : series.name[0];
       if (!charts.has(title)) charts.set(title, []);
-      charts.get(title).push({ moments: series.moments, y: series.y, error: series.error, colour: colourOf(trial), name: nameOf(trial) });
+      charts.get(title).push({ moments: series.moments, y: series.y, error: series.error, side: g.sides[series.name[0]], colour: colourOf(trial), name: nameOf(trial) });
     }
   }
   return [...charts].map(([title, curves]) => {

@@ -26,7 +26,7 @@ function span(lists, pad) {
   return [low - pad * (high - low), high + pad * (high - low)];
 }
 
-/** A chart of curves [{x, y, error, colour, name}], with a cursor that reads the values under it. */
+/** A chart of curves [{x, y, error, side, colour, name}], with a cursor that reads the values under it. */
 function lineChart(title, curves, { across = "epoch", dots = false } = {}) {
   const { width, height, right, top, bottom } = CHART;
   const [x0, x1] = span(curves.map((c) => c.x), 0);
@@ -76,11 +76,19 @@ function lineChart(title, curves, { across = "epoch", dots = false } = {}) {
   return make("div", { class: "chart" }, make("h4", {}, title), svg, reading);
 }
 
+/** A value and how far the truth may be from it: to either side, or only above or below a bound. */
+function withError(value, error, side) {
+  if (!(error > 0)) return spoken(value);
+  const rounding = error <= 1e-5 * Math.abs(value); // which goes either way
+  if (!side || rounding) return `${spoken(value)} ± ${spoken(error)}`;
+  return side === "above" ? `${spoken(value)} +${spoken(error)} −0` : `${spoken(value)} +0 −${spoken(error)}`;
+}
+
 function valuesAt(curves, x) {
   const found = curves.map((c) => [c, c.x.indexOf(x)]).filter(([, i]) => i >= 0);
   if (found.length === 1) {
-    const [curve, i] = found[0], error = curve.error?.[i];
-    return spoken(curve.y[i]) + (error > 0 ? ` ± ${spoken(error)}` : "");
+    const [curve, i] = found[0];
+    return withError(curve.y[i], curve.error?.[i], curve.side);
   }
   const values = found.map(([c, i]) => c.y[i]).filter(Number.isFinite);
   if (!values.length) return "–";
