@@ -7,6 +7,7 @@ Each is a thin shell around a pure function of a network and data; calling one y
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -86,19 +87,8 @@ class Energy:
         return [[("", *root_mean_square(norms.value, norms.error))] for norms in several]
 
 
-@dataclass(frozen=True)
-class Loss:
-    """Mean loss over the points (key ``mean``), and its decimal logarithm (``log10``), which never underflows.
-
-    ``kind`` is one of the training losses; ``"auto"`` is cross-entropy for several outputs, BCE for one logit.
-    """
-
-    name: ClassVar[str] = "loss"
-    kind: str = "auto"
-
-    def __post_init__(self) -> None:
-        if self.kind not in _LOSSES:
-            raise ConfigError(f"{self.kind!r} is not a loss; {nearest(self.kind, _LOSSES)}")
+class _OfScores(ABC):
+    """A measure that needs no more of a network than its scores."""
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
         import torch
@@ -112,8 +102,26 @@ class Loss:
 
         return self._of(scores_together(networks, x), y)
 
+    @abstractmethod
     def _of(self, scores: Tensor, y: Tensor | None) -> list[list[Reading]]:
         """From the scores of M networks, (M, N, k) or (M, N)."""
+
+
+@dataclass(frozen=True)
+class Loss(_OfScores):
+    """Mean loss over the points (key ``mean``), and its decimal logarithm (``log10``), which never underflows.
+
+    ``kind`` is one of the training losses; ``"auto"`` is cross-entropy for several outputs, BCE for one logit.
+    """
+
+    name: ClassVar[str] = "loss"
+    kind: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.kind not in _LOSSES:
+            raise ConfigError(f"{self.kind!r} is not a loss; {nearest(self.kind, _LOSSES)}")
+
+    def _of(self, scores: Tensor, y: Tensor | None) -> list[list[Reading]]:
         import torch
 
         from undertow.losses import labels_of_classes, log_mean_loss, prepare_labels
@@ -133,25 +141,12 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class Accuracy(_OfScores):
     """Share of the points that are classified correctly; a tie is an error."""
 
     name: ClassVar[str] = "accuracy"
 
-    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
-        import torch
-
-        with torch.no_grad():
-            return iter(self._of(net(x)[None], y)[0])
-
-    def together(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
-        """One forward pass of all networks."""
-        from undertow.probe.scores import scores_together
-
-        return self._of(scores_together(networks, x), y)
-
     def _of(self, scores: Tensor, y: Tensor | None) -> list[list[Reading]]:
-        """From the scores of M networks, (M, N, k) or (M, N)."""
         import torch
 
         labels = labels_for(self, y)
