@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import altair
 
+from undertow.drawing.titles import small_title
+
 if TYPE_CHECKING:
     import polars
 
@@ -118,6 +120,6 @@ def _typed(tooltip: list[Any], summary: polars.DataFrame) -> list[Any]:
 def _titled(chart: Any, what: str, seeds: int) -> altair.TopLevelMixin:
     spread = f"mean of {seeds} seeds; band: smallest to largest" if seeds > 1 else "one seed"
     text = f"{what}; {spread}" if what else spread
-    title = altair.Title(text, anchor="start", fontWeight="normal", fontSize=11)
+    title = small_title(text)
     titled: altair.TopLevelMixin = chart.properties(title=title)
     return titled

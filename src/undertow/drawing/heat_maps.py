@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import altair
 
+from undertow.drawing.titles import small_title
 from undertow.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def heat_map(
     chart: altair.TopLevelMixin = altair.layer(cell, *texts).properties(
         width=max(width, 240),
         height=max(height, 120),
-        title=altair.Title(sentence, anchor="start", fontWeight="normal", fontSize=11),
+        title=small_title(sentence),
     )
     return chart
 

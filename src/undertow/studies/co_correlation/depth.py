@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from undertow.drawing.titles import small_title
 from undertow.errors import InputError
 from undertow.studies.claims import Claim, Finding
 from undertow.studies.co_correlation.evidence import verdict
@@ -179,11 +180,8 @@ def by_depth(frame: polars.DataFrame) -> altair.TopLevelMixin:
         .facet(column=altair.Column("network:N", title=None))
         .resolve_scale(x="independent")
         .properties(
-            title=altair.Title(
-                f"Energy budget by depth, {data_names(frame)}; mean of {seeds} seeds, line: smallest to largest",
-                anchor="start",
-                fontWeight="normal",
-                fontSize=11,
+            title=small_title(
+                f"Energy budget by depth, {data_names(frame)}; mean of {seeds} seeds, line: smallest to largest"
             )
         )
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from undertow.drawing.titles import small_title
 from undertow.errors import InputError
 from undertow.studies.claims import Claim, Finding
 from undertow.studies.co_correlation.evidence import verdict
@@ -138,7 +139,7 @@ def over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
         altair.layer(band, line, data=altair.InlineData(values=table.to_dicts()))
         .properties(width=300, height=220)
         .facet(column=altair.Column("network:N", title=None, sort=panels))
-        .properties(title=altair.Title(text, anchor="start", fontWeight="normal", fontSize=11))
+        .properties(title=small_title(text))
     )
     drawn: altair.TopLevelMixin = chart
     return drawn

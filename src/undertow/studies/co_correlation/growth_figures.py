@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from undertow.drawing.titles import small_title
 from undertow.studies.co_correlation.growth_records import exponent, networks, rates, slack_exponents
 from undertow.studies.co_correlation.setting import LARGEST_Q, data_names
 from undertow.studies.study import Figure
@@ -251,11 +252,10 @@ def _facets(layers: Any, *, column: str, row: str | None = None) -> Any:
 
 
 def _titled(panels: Any, frame: polars.DataFrame, what: str, *, band: bool = True) -> altair.TopLevelMixin:
-    import altair
 
     spread = f"; mean of {frame['seed'].n_unique()} seeds, band: smallest to largest" if band else ""
     lines = [what, f"{data_names(frame)}{spread}"]
-    title = altair.Title(lines, anchor="start", fontWeight="normal", fontSize=11)
+    title = small_title(lines)
     titled: altair.TopLevelMixin = panels.properties(title=title)
     return titled
 

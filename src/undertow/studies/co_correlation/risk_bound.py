@@ -20,6 +20,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from undertow.drawing.titles import small_title
 from undertow.errors import InputError
 from undertow.studies.bootstrap import mean_interval
 from undertow.studies.claims import Claim, Finding, decide
@@ -266,7 +267,7 @@ def _panels(layers: Any, frame: polars.DataFrame, what: str) -> altair.TopLevelM
             row=altair.Row("q:O", title=None, header=altair.Header(labelExpr="'q = ' + datum.value")),
         )
         .resolve_scale(y="independent")
-        .properties(title=altair.Title(text, anchor="start", fontWeight="normal", fontSize=11))
+        .properties(title=small_title(text))
     )
     return panels
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from undertow.drawing.titles import small_title
 from undertow.studies.claims import Claim, Finding, decide
 from undertow.studies.feature_averaging.lines import after_training, mean
 from undertow.studies.study import Figure, Part, Scale
@@ -184,9 +185,7 @@ def heat_maps(frame: polars.DataFrame) -> altair.TopLevelMixin:
         for centred in (False, True)
     ]
     text = f"{', '.join(table['of'].unique())}; mean of {table['seed'].n_unique()} seeds"
-    chart: altair.TopLevelMixin = altair.concat(*maps, columns=2).properties(
-        title=altair.Title(text, anchor="start", fontWeight="normal", fontSize=11)
-    )
+    chart: altair.TopLevelMixin = altair.concat(*maps, columns=2).properties(title=small_title(text))
     return chart
 
 

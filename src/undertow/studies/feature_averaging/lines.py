@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from undertow.drawing.titles import small_title
+
 if TYPE_CHECKING:
     import altair
     import polars
@@ -91,7 +93,5 @@ def lines(
     if panel is not None:
         chart = chart.facet(column=altair.Column(f"{panel}:N", title=None, sort=panels))
     text = f"{note}; mean of {tidy['seed'].n_unique()} seeds, band: smallest to largest"
-    titled: altair.TopLevelMixin = chart.properties(
-        title=altair.Title(text, anchor="start", fontWeight="normal", fontSize=11)
-    )
+    titled: altair.TopLevelMixin = chart.properties(title=small_title(text))
     return titled

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from undertow.drawing.titles import small_title
 from undertow.studies.claims import Claim, Finding, decide
 from undertow.studies.feature_averaging.lines import after_training, mean
 from undertow.studies.study import Figure, Part, Scale
@@ -259,12 +260,9 @@ def shares(frame: polars.DataFrame) -> altair.TopLevelMixin:
     chart: altair.TopLevelMixin = altair.layer(*ticks, points).properties(
         width=380,
         height=34 * len(order),
-        title=altair.Title(
+        title=small_title(
             f"Closest adversarial examples, a point for each of {table['seed'].n_unique()} seeds; orange: a random "
-            "direction, green: the data's own variance",
-            anchor="start",
-            fontWeight="normal",
-            fontSize=11,
+            "direction, green: the data's own variance"
         ),
     )
     return chart

@@ -9,6 +9,7 @@ import altair
 import polars
 
 from undertow.drawing.palette import KINDS
+from undertow.drawing.titles import small_title
 from undertow.studies.feature_averaging.radius import provable, radii
 from undertow.studies.feature_averaging.sizes import most, networks
 
@@ -177,6 +178,6 @@ def _curves(
 
 def _titled(chart: Any, frame: polars.DataFrame, what: str) -> altair.TopLevelMixin:
     text = f"{what}; mean of {frame['seed'].n_unique()} seeds, band: smallest to largest"
-    title = altair.Title(text, anchor="start", fontWeight="normal", fontSize=11)
+    title = small_title(text)
     titled: altair.TopLevelMixin = chart.properties(title=title)
     return titled

@@ -7,6 +7,7 @@ import polars
 
 from undertow.drawing.cosine_maps import cosine_map
 from undertow.drawing.palette import KINDS
+from undertow.drawing.titles import small_title
 from undertow.errors import InputError
 from undertow.studies.feature_averaging.lines import after_training
 from undertow.studies.feature_averaging.sizes import most
@@ -46,7 +47,7 @@ def cosine_maps(frame: polars.DataFrame) -> altair.TopLevelMixin:
     chart: altair.TopLevelMixin = (
         layers.facet(column=altair.Column("part:N", title=None, sort=list(labels.values())))
         .resolve_scale(y="independent")
-        .properties(title=altair.Title(text, anchor="start", fontWeight="normal", fontSize=11))
+        .properties(title=small_title(text))
     )
     return chart
 
@@ -89,7 +90,7 @@ def coefficients_over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
         .properties(
             width=380,
             height=240,
-            title=altair.Title(text, anchor="start", fontWeight="normal", fontSize=11),
+            title=small_title(text),
         )
     )
     return chart
