@@ -145,7 +145,7 @@ def by_depth(frame: polars.DataFrame) -> altair.TopLevelMixin:
             .then(2 * polars.col("place"))
             .otherwise(2 * polars.col("place") - 1),
         )
-        .sort("layers", "position", "factor")
+        .sort("layers", "position", "factor", "epoch")
     )
     order = rows.select("where", "position").unique().sort("position")["where"].to_list()
     factors = ["S", "ϱ", "√(1+var/μ²)", "ρ"]

@@ -62,7 +62,7 @@ def slack(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
     kinds = {**_SIZES, **_BOUND}
     table = rates(frame).filter(polars.col("step") > 0)
-    sizes = table.group_by("activation", "width", "q", "seed").agg(
+    sizes = table.group_by("activation", "width", "q", "seed", maintain_order=True).agg(
         polars.col(key).pow(2).mean().sqrt() for key in kinds
     )
     # In linear networks nothing is replaced, and what is left of it is rounding.

@@ -102,7 +102,7 @@ def slack_exponents(table: polars.DataFrame, terms: Sequence[str]) -> polars.Dat
     size = polars.sum_horizontal(*terms).pow(2).mean().sqrt().log()
     return (
         table.filter(column("step") > 0)
-        .group_by(NETWORK)
+        .group_by(NETWORK, maintain_order=True)
         .agg(size=size, log_width=column("width").first().log())
         .group_by("activation", "q", "seed")
         .agg(exponent=polars.cov("log_width", "size") / column("log_width").var())
