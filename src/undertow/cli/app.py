@@ -18,7 +18,24 @@ from undertow.errors import ConfigError, UndertowError
 
 __all__ = ["app", "main"]
 
-EngineName = Literal["auto", "here", "processes", "dask"]
+# Options that several commands have, each explained once.
+Runs = Annotated[Path, Parameter(help="The folder of the runs.")]
+Json = Annotated[bool, Parameter(help="Print for machines.")]
+EngineName = Annotated[
+    Literal["auto", "here", "processes", "dask"],
+    Parameter(
+        help="In this process, in local processes, or on a Dask cluster; "
+        "auto takes one process on a GPU, else all cores."
+    ),
+]
+Workers = Annotated[int | None, Parameter(help="Number of processes; by default the number of cores.")]
+Address = Annotated[
+    str | None,
+    Parameter(help="The Dask scheduler, e.g. tcp://host:8786; without it dask starts a local cluster."),
+]
+Weights = Annotated[
+    bool, Parameter(help="Keep the trained networks; --no-weights keeps only what was measured of them.")
+]
 
 app = App(
     name="undertow",
@@ -31,14 +48,8 @@ app.command(data_app)
 
 
 @app.command
-def studies(*, json: bool = False) -> int:
-    """What can be reproduced, with what it costs.
-
-    Parameters
-    ----------
-    json: bool
-        Print for machines.
-    """
+def studies(*, json: Json = False) -> int:
+    """What can be reproduced, with what it costs."""
     from undertow.cli.show import print_studies
 
     return print_studies(as_json=json)
@@ -53,9 +64,9 @@ def reproduce(
     part: tuple[str, ...] = (),
     runs: Path = Path("runs"),
     engine: EngineName = "auto",
-    workers: int | None = None,
-    address: str | None = None,
-    weights: bool = True,
+    workers: Workers = None,
+    address: Address = None,
+    weights: Weights = True,
 ) -> int:
     """Run a study, or go on with it; draw its figures and judge its claims.
 
@@ -71,14 +82,6 @@ def reproduce(
         Only these parts of the study; can be given several times.
     runs: Path
         The folder of the runs; what is finished there is not computed again.
-    engine: EngineName
-        In this process, in local processes, or on a Dask cluster; auto takes one process on a GPU, else all cores.
-    workers: int
-        Number of processes; by default the number of cores.
-    address: str
-        The Dask scheduler, e.g. tcp://host:8786; without it dask starts a local cluster.
-    weights: bool
-        Keep the trained networks; --no-weights keeps only what was measured of them.
     """
     from undertow.cli.sweeps import run_studies
     from undertow.studies import find
@@ -93,11 +96,11 @@ def reproduce(
 def run(
     file: Path,
     *overrides: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    runs: Path = Path("runs"),
+    runs: Runs = Path("runs"),
     engine: EngineName = "auto",
-    workers: int | None = None,
-    address: str | None = None,
-    weights: bool = True,
+    workers: Workers = None,
+    address: Address = None,
+    weights: Weights = True,
 ) -> int:
     """Run a study of your own from a TOML file.
 
@@ -109,16 +112,6 @@ def run(
         The study: sections data, model, training, probe, grid.
     overrides: str
         `--section.field value`, or `--grid axis=v1,v2`.
-    runs: Path
-        The folder of the runs.
-    engine: EngineName
-        In this process, in local processes, or on a Dask cluster; auto takes one process on a GPU, else all cores.
-    workers: int
-        Number of processes; by default the number of cores.
-    address: str
-        The Dask scheduler.
-    weights: bool
-        Keep the trained networks; --no-weights keeps only what was measured of them.
     """
     from undertow.cli.sweeps import run_studies
     from undertow.runs.toml import load_study
@@ -129,28 +122,14 @@ def run(
 
 @app.command
 def resume(
-    runs: Path,
+    runs: Runs,
     *,
     engine: EngineName = "auto",
-    workers: int | None = None,
-    address: str | None = None,
-    weights: bool = True,
+    workers: Workers = None,
+    address: Address = None,
+    weights: Weights = True,
 ) -> int:
-    """Go on with every study in a folder; what is finished and whole is kept, what is damaged computed again.
-
-    Parameters
-    ----------
-    runs: Path
-        The folder of the runs.
-    engine: EngineName
-        In this process, in local processes, or on a Dask cluster; auto takes one process on a GPU, else all cores.
-    workers: int
-        Number of processes; by default the number of cores.
-    address: str
-        The Dask scheduler.
-    weights: bool
-        Keep the trained networks; --no-weights keeps only what was measured of them.
-    """
+    """Go on with every study in a folder; what is finished and whole is kept, what is damaged computed again."""
     from undertow.cli.sweeps import run_studies
     from undertow.runs.store import Store
 
@@ -166,16 +145,8 @@ def resume(
 
 
 @app.command
-def claims(runs: Path, *, json: bool = False) -> int:
-    """The verdict on every claim of the studies in a folder.
-
-    Parameters
-    ----------
-    runs: Path
-        The folder of the runs.
-    json: bool
-        Print for machines.
-    """
+def claims(runs: Runs, *, json: Json = False) -> int:
+    """The verdict on every claim of the studies in a folder."""
     from undertow.cli.show import print_claims
 
     return print_claims(runs, as_json=json)
@@ -183,7 +154,7 @@ def claims(runs: Path, *, json: bool = False) -> int:
 
 @app.command
 def report(
-    runs: Path,
+    runs: Runs,
     *,
     output: Annotated[Path, Parameter(alias="-o")] = Path("report.html"),
     figures: Literal["svg", "pdf", "png"] | None = None,
@@ -192,8 +163,6 @@ def report(
 
     Parameters
     ----------
-    runs: Path
-        The folder of the runs.
     output: Path
         The file to write; it opens offline.
     figures: Literal["svg", "pdf", "png"]
@@ -205,16 +174,8 @@ def report(
 
 
 @app.command
-def show(runs: Path, *, json: bool = False) -> int:
-    """What is in a folder: studies and how far they are, curves, verdicts, what failed or is damaged.
-
-    Parameters
-    ----------
-    runs: Path
-        The folder of the runs.
-    json: bool
-        Print for machines.
-    """
+def show(runs: Runs, *, json: Json = False) -> int:
+    """What is in a folder: studies and how far they are, curves, verdicts, what failed or is damaged."""
     from undertow.cli.overview import print_store
 
     return print_store(runs, as_json=json)
@@ -254,14 +215,8 @@ def tour() -> int:
 
 
 @data_app.command(name="list")
-def data_list(*, json: bool = False) -> int:
-    """Every data set known by name, and whether it is here.
-
-    Parameters
-    ----------
-    json: bool
-        Print for machines.
-    """
+def data_list(*, json: Json = False) -> int:
+    """Every data set known by name, and whether it is here."""
     from undertow.cli.data import print_list
 
     return print_list(as_json=json)
