@@ -10,6 +10,7 @@ from torch import Tensor
 
 from undertow.jacobian import tridiagonal
 from undertow.jacobian.operator import JacobianOperator
+from undertow.jacobian.overlaps import Overlaps
 
 __all__ = ["Krylov", "golub_kahan"]
 
@@ -47,7 +48,8 @@ def golub_kahan(
 
     Golub–Kahan–Lanczos in its one-sided form: Lanczos on JᵀJ, or on JJᵀ where the output is no larger.
     The long side is never stored, normalised or orthogonalised, which for the largest singular value costs
-    no accuracy and saves most of the memory traffic. The basis on the small side is reorthogonalised in full.
+    no accuracy and saves most of the memory traffic. The basis on the small side is kept orthogonal to the square
+    root of rounding, which leaves T_k exact to rounding (see :mod:`undertow.jacobian.overlaps`).
     Where the Krylov space closes to rounding, it goes on in a direction that rounding chose: a random start may
     have touched the top direction by less than rounding shows, so closing by itself proves nothing.
 
@@ -93,11 +95,13 @@ class _Run:
         self.diagonal = start.new_zeros(count, self.max_steps, dtype=torch.float64)
         self.off = torch.zeros_like(self.diagonal)
         self.largest = start.new_zeros(count)
+        self.overlaps = Overlaps(count, self.dimension, dtype=start.dtype, device=start.device)
         self.unit: Tensor | None = None
         self.step = 0
         # A random start can promise nothing within a few steps.
         self.next_check = min(10 if self.warm else 12, self.max_steps)
         self.active = torch.arange(count, device=start.device)
+        self.wanted = self.active  # places in the batch of those that have not converged
         # What has been found, by sample.
         self.value = start.new_zeros(count, dtype=torch.float64)
         self.upper = torch.full_like(self.value, math.inf)
@@ -137,14 +141,16 @@ class _Run:
         if self.step > 0:
             before = self.off[:, self.step - 1, None].to(onward.dtype)
             onward = torch.addcmul(onward, self.basis[:, self.step - 1], before, value=-1)
-        # After the recurrence only rounding is left to take out, so once is enough.
-        onward = _orthogonal_to(self.basis[:, : self.step + 1], onward)
         off = torch.linalg.vector_norm(onward, dim=1)
+        self.diagonal[:, self.step] = diagonal.double()
+        if self.overlaps.drifted(self.diagonal, self.off, off, self.largest, asked=self.wanted):
+            # After the recurrence only rounding is left to take out, so once is enough.
+            onward = _orthogonal_to(self.basis[:, : self.step + 1], onward)
+            off = torch.linalg.vector_norm(onward, dim=1)
         if self.step + 1 < self.dimension:
             onward, off = self._kept_open(onward, off)
         else:
             off = torch.zeros_like(off)
-        self.diagonal[:, self.step] = diagonal.double()
         self.off[:, self.step] = off.double()
         self.step += 1
         last = self.step >= self.max_steps
@@ -193,8 +199,8 @@ class _Run:
         log_p = matrix.log_polynomial(ritz * (1 + reach) ** 2)
         closed = (off == 0).any(1)
         bounded = closed | (log_p >= self.log_target)
-        candidates = (bounded | last).nonzero()[:, 0]
-        good = torch.zeros_like(bounded)
+        good = self.converged[self.active]  # those that only wait to be taken out
+        candidates = ((bounded | last) & ~good).nonzero()[:, 0]
         if len(candidates) > 0:
             good[candidates] = self._settle(candidates, matrix, ritz, closed, bounded, last)
         if last:
@@ -258,12 +264,13 @@ class _Run:
 
     def _drop(self, good: Tensor) -> None:
         """Take finished samples out of the batch, once that pays for the copy."""
-        remaining = int((~good).sum())
-        if remaining == 0:
+        index = self.wanted = (~good).nonzero()[:, 0]
+        if len(index) == 0:
             self.active = self.active[:0]
-        elif remaining <= 0.75 * len(good):
-            index = (~good).nonzero()[:, 0]
+        elif len(index) <= 0.75 * len(good):
             self.active = self.active[index]
+            self.wanted = torch.arange(len(index), device=index.device)
+            self.overlaps.take(index)
             self.operator = self.operator.take(index)
             self.basis = self.basis[index]
             self.diagonal, self.off, self.largest = self.diagonal[index], self.off[index], self.largest[index]

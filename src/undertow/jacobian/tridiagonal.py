@@ -140,12 +140,10 @@ class LanczosMatrix:
 
     def _least_pivot(self, points: Tensor) -> Tensor:
         """The smallest pivot at points (N, S): positive where the point is beyond θ."""
-        pivot = points - self._diagonal[0, :, None]
-        least = pivot.clone()
-        for diagonal, off_squared in zip(self._diagonal[1:], self._off_squared[:-1], strict=True):
-            pivot = torch.addcdiv(points - diagonal[:, None], off_squared[:, None], pivot, value=-1)
-            torch.minimum(least, pivot, out=least)
-        return least
+        pivots = points - self._diagonal[:, :, None]
+        for j in range(1, len(pivots)):
+            pivots[j].addcdiv_(self._off_squared[j - 1, :, None], pivots[j - 1], value=-1)
+        return pivots.amin(0)
 
     def _from_the_top(self, point: Tensor) -> Tensor:
         """q_j at one point per sample, (k, N)."""
