@@ -98,3 +98,22 @@ def test_sizes_that_make_no_network_are_told() -> None:
         resnet(image=(1, 2, 2), channels=(4, 8, 16), outputs=2, generator=generator())
     with pytest.raises(ConfigError, match="power"):
         prelu_network(inputs=2, width=2, power=0.5, scale=1.0, generator=generator())
+
+
+def test_batch_norm_in_eval_mode_is_pytorchs() -> None:
+    """Written as a scale and a shift it gives the same numbers and gradients as the module it replaces."""
+    net = resnet(image=(3, 8, 8), channels=(4, 8), outputs=5, dtype=torch.float64, generator=generator())
+    x = torch.randn(16, 192, generator=generator(1), dtype=torch.float64)
+    net(x), net(2 * x + 1)  # statistics that are not the initial ones
+    net.eval()
+    ours = net(x)
+    gradients = torch.autograd.grad(ours.square().sum(), list(net.parameters()))
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.forward = lambda value, module=module: nn.BatchNorm2d.forward(module, value)  # type: ignore[method-assign,misc]
+    theirs = net(x)
+    torch.testing.assert_close(ours, theirs)
+    for found, expected in zip(
+        gradients, torch.autograd.grad(theirs.square().sum(), list(net.parameters())), strict=True
+    ):
+        torch.testing.assert_close(found, expected)

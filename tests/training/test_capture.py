@@ -82,6 +82,7 @@ def test_other_architectures_train_on_a_gpu() -> None:
         )
         for device in ("cuda", "cpu")
     ]
+    assert pairs[0]._replay is not None  # as one launch, like fully connected networks
     for name, weight in weights(pairs[0].network(1)).items():
         torch.testing.assert_close(weight.cpu(), weights(pairs[1].network(1))[name], rtol=1e-9, atol=1e-12)
 
@@ -98,8 +99,16 @@ def test_what_cannot_be_captured_is_left_as_it_was() -> None:
     assert tensor.tolist() == [1, 1, 1]
 
 
-def test_precision_of_products_is_put_back_also_after_an_error() -> None:
-    before = torch.get_float32_matmul_precision()
+def test_precision_of_products_and_convolutions_is_put_back_also_after_an_error() -> None:
+    def chosen() -> tuple[str, bool]:
+        return torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+
+    before = chosen()
     with pytest.raises(KeyError, match="high"), matmul_precision("tf32"):
-        raise KeyError(torch.get_float32_matmul_precision())
-    assert torch.get_float32_matmul_precision() == before
+        raise KeyError(*chosen())
+    with matmul_precision("float32"):
+        assert chosen() == ("highest", False)
+        with matmul_precision("tf32"):
+            assert chosen() == ("high", True)
+        assert chosen() == ("highest", False)
+    assert chosen() == before

@@ -7,9 +7,10 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state
+from torch.func import stack_module_state
 
 from undertow.errors import ModelError
+from undertow.members import over_members
 
 __all__ = ["stacked"]
 
@@ -30,7 +31,8 @@ def stacked(nets: Sequence[nn.Module]) -> Callable[[Tensor], Tensor]:
     """A function (M, B, …) → (M, B, k) that applies the m-th network to the m-th batch.
 
     The weights are copied: training the networks further does not change it. Chains of
-    Flatten, Linear and elementwise layers become batched matrix products; anything else is vmapped.
+    Flatten, Linear and elementwise layers become batched matrix products; anything else is
+    mapped over the members.
 
     >>> nets = [nn.Linear(3, 2) for _ in range(4)]
     >>> together = stacked(nets)(torch.ones(4, 5, 3))
@@ -42,13 +44,8 @@ def stacked(nets: Sequence[nn.Module]) -> Callable[[Tensor], Tensor]:
         return _stacked_mlp([cast(nn.Sequential, net) for net in nets])
     parameters, buffers = stack_module_state(list(nets))
     parameters = {name: value.detach() for name, value in parameters.items()}
-    template = nets[0]
-
-    def one(weights: dict[str, Tensor], constants: dict[str, Tensor], x: Tensor) -> Tensor:
-        return cast(Tensor, functional_call(template, (weights, constants), (x,)))
-
-    mapped = torch.vmap(one)
-    return lambda x: mapped(parameters, buffers, x)
+    apply = over_members(nets[0])
+    return lambda x: apply(parameters, buffers, x, True)
 
 
 def _check_alike(nets: Sequence[nn.Module]) -> None:

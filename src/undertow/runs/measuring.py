@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from undertow.data.dataset import Dataset
+from undertow.precision import matmul_precision
 from undertow.probe.reading import Measure, informed
 from undertow.probe.records import Record
 from undertow.probe.schedule import Schedule
@@ -83,7 +84,9 @@ class GroupMeasures:
             chosen = measure if callable(measure) else [measure[index] for index in running]
             name = _each(measure)[0].name
             x, y = self._x[:limit], self._y[:limit]
-            for index, readings in zip(running, read_together(chosen, networks, x, y), strict=True):
+            with matmul_precision("float32"):
+                found = read_together(chosen, networks, x, y)
+            for index, readings in zip(running, found, strict=True):
                 trial = self._trials[index].id
                 records += encode_all(Record(trial, step, epoch, name, *reading) for reading in readings)
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began

@@ -31,7 +31,7 @@ class Trainer:
     y (N,) are put on ``device`` (by default where x is) once. The networks given are not changed.
 
     Fully connected networks run on stacked weights with gradients written by hand, any other architecture
-    through ``torch.func.vmap``. Members that visit the samples in the same order share every batch. On a
+    through one module applied over them. Members that visit the samples in the same order share every batch. On a
     GPU the step is captured as a CUDA graph. A member whose loss becomes NaN, infinite or a million times
     what it was takes no further step and is reported by ``members()``; the others are not affected.
 
@@ -76,7 +76,7 @@ class Trainer:
             self._step = Step(ensemble, recipes, self._batches)
         self._replay: Callable[[], None] | None = None
         self._replay_batch = (x, y)
-        self._may_capture = place.type == "cuda" and isinstance(ensemble, StackedMLP)
+        self._may_capture = place.type == "cuda"
         self._diverged = [False] * len(networks)
         self._looked_at = 0
         self.device = place

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
 from undertow.errors import ModelError
+from undertow.members import over_members
 from undertow.training.ensemble import Ensemble
 
 __all__ = ["VmappedNetworks"]
@@ -18,7 +18,7 @@ _DROPOUTS = (nn.modules.dropout._DropoutNd,)
 
 
 class VmappedNetworks(Ensemble):
-    """M networks of one architecture through ``torch.func.vmap``; gradients by autograd.
+    """M networks of one architecture, one module applied over their stacked weights; gradients by autograd.
 
     The networks run in the mode they were given in. Dropout and BatchNorm in train mode are refused: the one
     would draw from an unseeded generator, the other changes its buffers while it is measured.
@@ -45,6 +45,7 @@ class VmappedNetworks(Ensemble):
                 )
         super().__init__(networks, frozen=frozen, dtype=dtype, device=device)
         self._template.train(networks[0].training)
+        self._apply = over_members(self._template)
 
     def floats_per_sample(self, sample: Tensor) -> int:
         sizes: list[int] = []
@@ -83,11 +84,7 @@ class VmappedNetworks(Ensemble):
                 onto[name].add_(gradient)
 
     def _map(self, weights: dict[str, Tensor], x: Tensor, *, own: bool) -> Tensor:
-        def logits_of(weights: dict[str, Tensor], buffers: dict[str, Tensor], samples: Tensor) -> Tensor:
-            logits: Tensor = functional_call(self._template, (weights, buffers), (samples,))
-            return logits
-
-        logits = vmap(logits_of, in_dims=(0, 0, 0 if own else None))(weights, self.buffers, x)
+        logits = self._apply(weights, self.buffers, x, own)
         if logits.dim() != 3:
             raise ModelError(
                 f"The network turns {x.shape[1 if own else 0]} samples into shape {tuple(logits.shape[1:])}: "
