@@ -32,7 +32,7 @@ def test_equals_an_independent_run_of_pyautoattack(norm: float, eps: float) -> N
     assert 0.1 < float(ours.value) < 0.8  # neither all nor nothing: the comparison means something
 
 
-@pytest.mark.parametrize("attack", ["apgd-ce", "apgd-dlr", "apgd-t", "fab-t", "pgd", "cw", "deepfool"])
+@pytest.mark.parametrize("attack", ["apgd-ce", "apgd-dlr", "apgd-t", "fab-t", "pgd", "pgd-once", "cw", "deepfool"])
 def test_every_attack_comes_close_to_the_ensemble(attack: str) -> None:
     net, x, y = digits()
     x, y = x[:80], y[:80]
@@ -97,7 +97,7 @@ def test_the_examples_reproduce_the_count(norm: float) -> None:
 
 
 @pytest.mark.parametrize("factor", [1e-12, 1e3])
-@pytest.mark.parametrize("attack", ["apgd-ce", "apgd-t", "fab-t", "cw", "deepfool", "pgd"])
+@pytest.mark.parametrize("attack", ["apgd-ce", "apgd-t", "fab-t", "cw", "deepfool", "pgd", "pgd-once"])
 def test_the_scale_of_the_logits_does_not_matter(attack: str, factor: float) -> None:
     net, x, y = digits()
     x, y = x[:30], y[:30]

@@ -72,7 +72,8 @@ def robust_accuracy(
     """Share of samples classified correctly at every point found within ε, in raw input units.
 
     ``attack`` is "autoattack" (Croce & Hein 2020: APGD on the cross-entropy, targeted APGD, targeted FAB,
-    Square), one of apgd-ce, apgd-dlr, apgd-t, fab-t, square, pgd, cw, deepfool, or a sequence of these.
+    Square), one of apgd-ce, apgd-dlr, apgd-t, fab-t, square, pgd (ten starts), pgd-once (one), cw, deepfool, or a
+    sequence of these.
     ``engine="pyautoattack"`` runs that library's AutoAttack instead, adapted to this classifier.
 
     ``net`` may be a list of networks of one architecture; they are attacked together. With ``certify``, pairs

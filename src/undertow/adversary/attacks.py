@@ -93,9 +93,9 @@ def _fab_targeted(search: Search, eps: float, todo: Tensor, pairs: Tensor) -> li
     return []
 
 
-def _pgd(search: Search, eps: float, todo: Tensor, _pairs: Tensor) -> list[str]:
-    """100 steps, 10 restarts, the first from the sample itself."""
-    for restart in range(10):
+def _pgd(restarts: int, search: Search, eps: float, todo: Tensor, _pairs: Tensor) -> list[str]:
+    """100 steps from each start, the first of which is the sample itself."""
+    for restart in range(restarts):
         start = search.x if restart == 0 else random_start(search, eps, "pgd", restart)
         attack = partial(pgd, norm=search.norm)
         search.run("pgd", attack, eps=eps, todo=todo & (search.distance > eps), start=start)
@@ -143,7 +143,8 @@ ATTACKS: dict[str, Runner] = {
     "apgd-t": _apgd_targeted,
     "fab-t": _fab_targeted,
     "square": _square,
-    "pgd": _pgd,
+    "pgd": partial(_pgd, 10),
+    "pgd-once": partial(_pgd, 1),
     "deepfool": _deepfool,
     "cw": _carlini,
 }

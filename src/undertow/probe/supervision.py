@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["SupervisionRobustness"]
 
 _TASKS = ("parity", "halves")
+_PLAIN = ("pgd", "pgd-once")
 _GRADIENT = ("apgd-ce", "apgd-t", "fab-t")
 
 
@@ -28,17 +29,18 @@ class SupervisionRobustness:
     of its largest class, max_{J+} s_j − max_{J−} s_j (``max``). ``task`` says which classes are J+: the odd ones
     ("parity") or the second half ("halves"). Radii are L2, in units of the inputs; ``box`` is their range.
 
-    Keys: ``sum:pgd@ε`` is plain PGD on that decision, ``sum:gradient@ε`` and ``max:gradient@ε`` the three
-    gradient attacks of AutoAttack, ``sum:autoattack@ε`` all four, at the radii of ``square`` (the fourth
-    takes most of the time); ``native@ε`` is the decision by ``sum`` after plain PGD on the loss that the
-    network was trained on; ``classes@ε`` the k-class decision under the gradient attacks. ε = 0 is the clean
-    accuracy. A one-logit network decides one way.
+    Keys: ``sum:pgd@ε`` is plain PGD on that decision (``plain``: from ten starts, "pgd", or from one, "pgd-once"),
+    ``sum:gradient@ε`` and ``max:gradient@ε`` the three gradient attacks of AutoAttack, ``sum:autoattack@ε`` all
+    four, at the radii of ``square`` (the fourth takes most of the time); ``native@ε`` is the decision by ``sum``
+    after plain PGD on the loss that the network was trained on. ε = 0 is the clean accuracy. A one-logit network
+    decides one way.
     """
 
     name: ClassVar[str] = "supervision"
     eps: tuple[float, ...] = (0.1, 0.2, 0.4)
     square: tuple[float, ...] = ()
     task: str = "parity"
+    plain: str = "pgd"
     box: tuple[float, ...] = (0.0, 1.0)
     seed: int = 0
 
@@ -51,6 +53,8 @@ class SupervisionRobustness:
             )
         if self.task not in _TASKS:
             raise ConfigError(f"task = {self.task!r} is unknown; {nearest(str(self.task), _TASKS)}")
+        if self.plain not in _PLAIN:
+            raise ConfigError(f"plain = {self.plain!r} is unknown; {nearest(str(self.plain), _PLAIN)}")
         if len(self.box) not in (0, 2):
             raise ConfigError(f"box = {self.box} must be the smallest and the largest input, or empty.")
 
@@ -69,15 +73,13 @@ class SupervisionRobustness:
         binary = labels if outputs == 1 else self._side(labels, outputs)
         sums = self._decision(networks, "sum", outputs)
         found = [
-            *self._attacked("sum:pgd", sums, x, binary, "pgd", (0.0, *self.eps)),
+            *self._attacked("sum:pgd", sums, x, binary, self.plain, (0.0, *self.eps)),
             *self._attacked("sum:gradient", sums, x, binary, _GRADIENT, (0.0, *self.eps)),
             *self._attacked("sum:autoattack", sums, x, binary, "autoattack", self.square),
         ]
         if outputs > 1:
-            for key, truth in (("max", binary), ("classes", labels)):
-                decision = self._decision(networks, key, outputs)
-                name = "max:gradient" if key == "max" else "classes"
-                found += self._attacked(name, decision, x, truth, _GRADIENT, (0.0, *self.eps))
+            largest = self._decision(networks, "max", outputs)
+            found += self._attacked("max:gradient", largest, x, binary, _GRADIENT, (0.0, *self.eps))
         found += self._through_own_loss(networks, x, labels, binary, outputs)
         return [[(key, values[member], None) for key, values in found] for member in range(len(networks))]
 
@@ -133,7 +135,7 @@ class SupervisionRobustness:
 
         from undertow.adversary.classifier import Classifier, Groups
 
-        if outputs == 1 or key == "classes":
+        if outputs == 1:
             return Classifier(list(networks), bounds=self._bounds)
         sides = self._side(torch.arange(outputs), outputs)
         groups = [torch.nonzero(sides == side).flatten().tolist() for side in (0, 1)]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.data.dataset import Dataset
-from undertow.data.loading import load
+from undertow.data.loading import Split, load
 from undertow.data.tasks import relabel
 from undertow.losses import loss_gradient
 from undertow.models import resnet
@@ -30,22 +30,21 @@ def features(config: FeaturesData) -> Dataset:
     ``details``: "centres" (classes, d), "cluster_sign" (±1, from the task; all +1 without one), "cluster".
     """
     same = {"split": "train", "limit": None, "task": None, "centred": False}
-    net = feature_network(config.model_copy(update=same))
-    whole = load(config.of, split="train", limit=config.train)
-    trained_on = _pooled(net, whole.x)
+    source = config.model_copy(update=same)
+    trained_on, labels, count = _seen(source, "train", config.train)
     shift = trained_on.mean(0) if config.centred else torch.zeros_like(trained_on[0])
-    means = torch.stack([trained_on[whole.y == c].mean(0) for c in range(whole.classes)]) - shift
+    means = torch.stack([trained_on[labels == c].mean(0) for c in range(count)]) - shift
     unit = means.norm(dim=1).mean() / means.shape[1] ** 0.5
-    chosen = load(config.of, split=config.split, limit=config.limit)
-    classes = torch.arange(chosen.classes)
+    chosen, y, _ = _seen(source, config.split, config.limit)
+    classes = torch.arange(count)
     probe = Dataset.of(classes[:, None].float(), classes, name=config.of)
     sides = torch.ones_like(classes) if config.task is None else 2 * relabel(probe, config.task).y - 1
     data = Dataset.of(
-        (_pooled(net, chosen.x) - shift) / unit,
-        chosen.y,
+        (chosen - shift) / unit,
+        y,
         name=f"{config.of}-features",
-        classes=chosen.classes,
-        details={"centres": means / unit, "cluster_sign": sides, "cluster": chosen.y},
+        classes=count,
+        details={"centres": means / unit, "cluster_sign": sides, "cluster": y},
         aligned=("cluster",),
     )
     return relabel(data, config.task)
@@ -56,7 +55,8 @@ def feature_network(config: FeaturesData) -> nn.Sequential:
     """The residual network behind the features, in eval mode; trained once for each process and settings.
 
     SGD with momentum 0.9 and weight decay 5e-4 on the cross-entropy, the learning rate falling to zero in a straight
-    line. Written out: the first optimizer of ``torch.optim`` imports a compiler, which takes a second.
+    line. Written out: the first optimizer of ``torch.optim`` imports a compiler, which takes a second. On a GPU the
+    products are in bfloat16 (weights, sums and features in float32): the network only has to be a good one.
     """
     assert config.seed is not None, "a trial's configuration is resolved"
     data = load(config.of, split="train", limit=config.train)
@@ -72,7 +72,10 @@ def feature_network(config: FeaturesData) -> nn.Sequential:
     ).to(device)
     net.train()
     x, y = data.x.flatten(1).to(device), data.y.to(device)
-    weights_of = list(net.parameters())
+    weights_of: list[Tensor] = list(net.parameters())
+    for weight in weights_of:
+        if weight.is_cuda and weight.dim() == 4:  # the layout that tensor cores read
+            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
     velocities = [torch.zeros_like(weight) for weight in weights_of]
     step, steps = 0, config.epochs * -(-len(x) // config.batch_size)
     order = torch.Generator().manual_seed(stream(config.seed, "order"))
@@ -80,16 +83,25 @@ def feature_network(config: FeaturesData) -> nn.Sequential:
         for batch in torch.split(torch.randperm(len(x), generator=order).to(device), config.batch_size):
             if len(batch) < 2:
                 continue  # BatchNorm has no variance of a single sample
-            logits = net(x[batch])
+            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+                logits = net(x[batch]).float()
             slopes = loss_gradient(logits.detach(), y[batch], "cross-entropy")
             gradients = torch.autograd.grad(logits, weights_of, slopes)
             rate = config.learning_rate * (1 - step / steps)
             with torch.no_grad():
-                for weight, gradient, velocity in zip(weights_of, gradients, velocities, strict=True):
-                    velocity.mul_(0.9).add_(gradient.add(weight, alpha=5e-4))
-                    weight.add_(velocity, alpha=-rate)
+                torch._foreach_mul_(velocities, 0.9)
+                torch._foreach_add_(velocities, gradients)
+                torch._foreach_add_(velocities, weights_of, alpha=5e-4)
+                torch._foreach_add_(weights_of, velocities, alpha=-rate)
             step += 1
     return net.eval()
+
+
+@lru_cache(maxsize=16)  # the heads of a study share them
+def _seen(source: FeaturesData, split: Split, limit: int | None) -> tuple[Tensor, Tensor, int]:
+    """The features of a split's first images, their classes, and how many classes there are."""
+    data = load(source.of, split=split, limit=limit)
+    return _pooled(feature_network(source), data.x), data.y, data.classes
 
 
 @torch.no_grad()

@@ -37,7 +37,8 @@ _SIZES: dict[Scale, dict[str, Any]] = {
         "of": "cifar10",
         "channels": (64, 128, 256, 512),
         "train": None,
-        "epochs": 30,
+        "epochs": 12,
+        "batch": 512,
         "steps": 1000,
         "seeds": 5,
     },
@@ -60,6 +61,7 @@ def _head(*, classes: int) -> Part:
                 "blocks": 2 if scale == "paper" else 1,
                 "train": size["train"],
                 "epochs": size["epochs"],
+                "batch_size": size.get("batch", 128),
             },
             "model": {
                 "name": "two-layer",
