@@ -16,6 +16,7 @@ import pytest
 
 from undertow.cli import main
 from undertow.cli.show import print_json
+from undertow.runs.canonical import seal, unseal
 from undertow.runs.store import Store
 
 STUDY = """
@@ -62,6 +63,25 @@ def test_help_answers_without_torch() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for command in ("studies", "reproduce", "run", "resume", "claims", "show", "data", "tour"):
         assert command in done.stdout
+
+
+def test_a_study_of_another_version_does_not_stop_the_others(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    assert call("run", study, "--runs", runs) == 0
+    written = runs / "studies" / "mine.own.own.json"
+    document = unseal(written.read_bytes(), written)
+    document["study"] = {**document["study"], "name": "older", "novelty": 1}
+    for ending in ("json", "copy"):
+        (runs / "studies" / f"older.own.own.{ending}").write_bytes(seal(document))
+    capsys.readouterr()
+    for command in ("claims", "resume", "show"):
+        assert call(command, runs) == 1
+        printed = capsys.readouterr()
+        assert "The study older.own.own cannot be read" in printed.out + printed.err
+    assert call("run", study, "--runs", runs, "--grid", "seed=3") == 0
+    assert "mine.own.own: 2 of 2 trials finished." in capsys.readouterr().out
 
 
 def test_run_show_resume(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,9 @@ def test_equals_an_independent_run_of_pyautoattack(norm: float, eps: float) -> N
     assert 0.1 < float(ours.value) < 0.8  # neither all nor nothing: the comparison means something
 
 
-@pytest.mark.parametrize("attack", ["apgd-ce", "apgd-dlr", "apgd-t", "fab-t", "pgd", "pgd-once", "cw", "deepfool"])
+@pytest.mark.parametrize(
+    "attack", ["apgd-ce", "apgd-dlr", "apgd-t", "fab-t", "pgd", "pgd-once", "cw", "deepfool"]
+)
 def test_every_attack_comes_close_to_the_ensemble(attack: str) -> None:
     net, x, y = digits()
     x, y = x[:80], y[:80]

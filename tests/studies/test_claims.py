@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from undertow.studies.bootstrap import mean_interval
+from undertow.studies.bootstrap import mean_interval, rank_interval
 from undertow.studies.claims import Verdict, decide
 
 
@@ -71,3 +71,26 @@ def test_verdicts() -> None:
     assert ranked.interval[1] == 1.0
     with pytest.raises(TypeError):
         decide(firm)
+
+
+def test_rank_intervals_cover_the_correlation_behind_the_pairs() -> None:
+    """Spearman's correlation of a bivariate normal is 6/π asin(r/2)."""
+    generator = np.random.default_rng(0)
+    truth, covered = 6 / math.pi * math.asin(0.6 / 2), 0
+    for _ in range(100):
+        one, noise = generator.normal(size=(2, 60))
+        found = rank_interval([(one.tolist(), (0.6 * one + 0.8 * noise).tolist())])
+        assert found is not None
+        covered += found[0] <= truth <= found[1]
+    assert covered >= 88
+
+
+def test_rank_intervals_share_ranks_between_equal_values_and_average_groups() -> None:
+    rising = ([1.0, 2.0, 2.0, 3.0, 4.0], [0.1, 0.2, 0.2, 0.5, 0.7])
+    falling = (rising[0], [-value for value in rising[1]])
+    assert rank_interval([rising]) == pytest.approx((1.0, 1.0))
+    low, high = rank_interval([rising, falling]) or (1, -1)
+    assert low <= 0 <= high
+    assert rank_interval([]) is None
+    assert rank_interval([([1.0, 2.0], [1.0, 2.0])]) is None
+    assert rank_interval([([1.0, 1.0, 1.0], [1.0, 2.0, 3.0])]) is None

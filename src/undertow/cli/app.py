@@ -131,10 +131,15 @@ def resume(
 ) -> int:
     """Go on with every study in a folder; what is finished and whole is kept, what is damaged computed again."""
     from undertow.cli.sweeps import run_studies
-    from undertow.runs.store import Store
+    from undertow.report.readable import ReadableStore
 
-    stored = Store(runs).studies()
-    return run_studies(
+    store = ReadableStore(runs)
+    stored = store.studies()
+    for problem in store.problems.values():
+        print(problem, file=sys.stderr)
+    if not stored and store.problems:
+        return 1
+    code = run_studies(
         runs,
         [each.config for each in stored],
         engine=engine,
@@ -142,6 +147,7 @@ def resume(
         address=address,
         keep_weights=weights,
     )
+    return code or (1 if store.problems else 0)
 
 
 @app.command

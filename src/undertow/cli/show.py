@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from undertow.report.readable import ReadableStore
 from undertow.runs.canonical import plain
-from undertow.runs.store import Store
 from undertow.studies import STUDIES, find
 from undertow.studies.ledger import Entry, ledger
 
@@ -59,14 +60,17 @@ def print_studies(*, as_json: bool) -> int:
 
 def print_claims(runs: Path, *, as_json: bool) -> int:
     """The ledger of a folder."""
-    entries = ledger(Store(runs))
+    store = ReadableStore(runs)
+    entries = ledger(store)
+    for problem in store.problems.values():
+        print(problem, file=sys.stderr)
     if as_json:
         print_json([entry.row() for entry in entries])
     elif entries:
         print_ledger(Console(highlight=False), entries)
     else:
         print("The studies in this folder make no claims: `undertow show` says how far they are.")
-    return 0
+    return 1 if store.problems else 0
 
 
 def print_ledger(console: Console, entries: list[Entry]) -> None:

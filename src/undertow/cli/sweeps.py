@@ -79,15 +79,21 @@ def _conclude(console: Console, store: Store, studies: list[StudyConfig]) -> Non
     ran = {(study.name, study.variant, study.scale) for study in studies}
     if any(name in STUDIES for name, _, _ in ran):
         from undertow.report.figures import draw
+        from undertow.report.readable import ReadableStore
         from undertow.studies.ledger import judge
         from undertow.studies.reproduction import reproductions
 
-        for each in reproductions(store):
+        readable = ReadableStore(
+            store.path
+        )  # another study of the folder may be damaged or of another version
+        for each in reproductions(readable):
             if (each.study.name, each.variant, each.scale) in ran:
                 print_ledger(Console(highlight=False), judge(each))  # wrapped: sentences are long
                 pictures = draw(each)
                 if pictures:
                     console.print(f"Figures:  {escape(str(pictures[0].parent))}")
+        for problem in readable.problems.values():
+            console.print(escape(problem), style="yellow")
         console.print(f"Next:  undertow report {escape(shlex.quote(str(store.path)))}")
     if any(name not in STUDIES for name, _, _ in ran):
         console.print(f"Records:  undertow.runs.Store({str(store.path)!r}).frame()")

@@ -90,7 +90,8 @@ def decide(
         interval = max(interval[0], within[0]), min(interval[1], within[1])
     effect = float(np.mean(values)) if len(values) and np.isfinite(values).all() else None
     if len(values) < FEWEST_SEEDS or interval is None:
-        few = f"{len(values)} seeds are too few, {FEWEST_SEEDS} are needed"
+        seeds = "1 seed is" if len(values) == 1 else f"{len(values)} seeds are"
+        few = f"{seeds} too few, {FEWEST_SEEDS} are needed"
         why = few if len(values) < FEWEST_SEEDS else "not every seed has such a number"
         notes = "; ".join(filter(None, (note, why)))
         return Finding(Verdict.UNDECIDED, effect, interval, len(values), notes, line)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from undertow.errors import InputError
+from undertow.studies.bootstrap import rank_interval
 from undertow.studies.claims import Claim, Finding
 from undertow.studies.co_correlation.evidence import by_value, rank_correlation, verdict
 from undertow.studies.co_correlation.grid import chosen, learned, outcomes
@@ -42,12 +43,17 @@ def candidates(frame: polars.DataFrame, activation: str = "relu") -> tuple[polar
 
 
 def over_the_grid(frame: polars.DataFrame) -> Finding:
-    """Per seed Spearman's correlation of S(f) and robust accuracy over width × q."""
+    """Per seed Spearman's correlation of S(f) and robust accuracy over width × q, and its interval over the grid."""
     table, phrase = candidates(frame)
     ranks = rank_correlation(table, "energy", "robust", by=["seed"])
-    return verdict(
-        ranks, below=0.0, within=(-1.0, 1.0), note=f"effect: Spearman of S(f) and robust accuracy; {phrase}"
-    )
+    groups = [
+        (own["energy"].to_list(), own["robust"].to_list())
+        for own in table.drop_nulls(["energy", "robust"]).partition_by("seed")
+    ]
+    over = rank_interval(groups)
+    leaning = "" if over is None else f" (95 % over the networks: {over[0]:.2f} … {over[1]:.2f})"
+    note = f"effect: Spearman of S(f) and robust accuracy{leaning}; {phrase}"
+    return verdict(ranks, below=0.0, within=(-1.0, 1.0), note=note)
 
 
 def within_width(frame: polars.DataFrame) -> Finding:
