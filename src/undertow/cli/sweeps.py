@@ -16,7 +16,7 @@ from undertow.runs.grid import StudyConfig
 from undertow.runs.interrupt import Interrupt
 from undertow.runs.store import Store
 from undertow.runs.sweep import SweepOutcome, sweep
-from undertow.runs.watch import Bars, Watch
+from undertow.runs.watch import Bars, Lines, Watch
 from undertow.studies import STUDIES
 
 __all__ = ["run_parts", "run_studies"]
@@ -50,14 +50,15 @@ def run_studies(
 def run_parts(
     store: Store, studies: Sequence[StudyConfig], *, engine: Engine, interrupt: Interrupt, console: Console
 ) -> SweepOutcome:
-    """Sweep over all of the studies at once with a progress bar, and say how far each came."""
+    """Sweep over all of the studies at once, showing progress, and say how far each came."""
     names = dict.fromkeys(study.whole for study in studies)
     trials = sum(len(study.points) for study in studies)
 
-    def bars(done: int) -> Watch:
-        return Bars(", ".join(names), trials=trials, done=done, console=console)
+    def watch(done: int) -> Watch:
+        kind = Bars if console.is_terminal else Lines
+        return kind(", ".join(names), trials=trials, done=done, console=console)
 
-    outcome = sweep(store, *studies, engine=engine, stop=interrupt.requested, watch=bars)
+    outcome = sweep(store, *studies, engine=engine, stop=interrupt.requested, watch=watch)
     for note in outcome.notes:
         console.print(escape(note), style="yellow")
     for name in names:

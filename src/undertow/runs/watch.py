@@ -1,7 +1,9 @@
-"""Watching a sweep: progress bars on a terminal, silence elsewhere."""
+"""Watching a sweep: progress bars on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -10,7 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from undertow.runs.grid import Group
 
-__all__ = ["Bars", "Watch"]
+__all__ = ["Bars", "Lines", "Watch"]
+
+_LINE_SECONDS = 30.0
 
 
 class Watch:
@@ -31,10 +35,29 @@ class Watch:
         """The group is over, or will be tried again."""
 
 
-class Bars(Watch):
-    """A bar for the study and one for each running group, with the time left; only on a terminal."""
+class _Counting(Watch):
+    """Counts trials, those that are running by the fraction they have done: so the time left is steady."""
+
+    def __init__(self, *, trials: int, done: int) -> None:
+        self._trials, self._done = trials, done
+        self._share: dict[str, float] = {}
+
+    @property
+    def completed(self) -> float:
+        return self._done + sum(self._share.values())
+
+    def progress(self, group: Group, step: int, steps: int) -> None:
+        self._share[group.id] = len(group.trials) * step / max(steps, 1)
+
+    def ended(self, group: Group, *, finished: bool) -> None:
+        self._share[group.id] = len(group.trials) if finished else 0.0
+
+
+class Bars(_Counting):
+    """A bar for the study and one for each running group, with the time left, on a terminal."""
 
     def __init__(self, study: str, *, trials: int, done: int, console: Console) -> None:
+        super().__init__(trials=trials, done=done)
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -42,14 +65,11 @@ class Bars(Watch):
             TextColumn("{task.fields[unit]}"),
             TimeRemainingColumn(),
             console=console,
-            disable=not console.is_terminal,
             transient=True,
             refresh_per_second=2,  # drawing more often than that costs more than the store
         )
-        self._done = done
         self._study = self._bars.add_task(study, total=trials, completed=done, unit="trials")
         self._running: dict[str, TaskID] = {}
-        self._share: dict[str, float] = {}
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -61,16 +81,57 @@ class Bars(Watch):
         self._bars.stop()
 
     def progress(self, group: Group, step: int, steps: int) -> None:
+        super().progress(group, step, steps)
         if group.id not in self._running:
             name = f"  {group.id[:8]} × {len(group.trials)}"
             self._running[group.id] = self._bars.add_task(name, total=steps, unit="steps")
         self._bars.update(self._running[group.id], completed=step)
-        self._share[group.id] = len(group.trials) * step / max(steps, 1)
-        # Counting fractions of trials makes the time left of the whole study steady.
-        self._bars.update(self._study, completed=int(self._done + sum(self._share.values())))
+        self._bars.update(self._study, completed=int(self.completed))
 
     def ended(self, group: Group, *, finished: bool) -> None:
+        super().ended(group, finished=finished)
         if group.id in self._running:
             self._bars.remove_task(self._running.pop(group.id))
-        self._share[group.id] = len(group.trials) if finished else 0.0
-        self._bars.update(self._study, completed=int(self._done + sum(self._share.values())))
+        self._bars.update(self._study, completed=int(self.completed))
+
+
+class Lines(_Counting):
+    """A line every half minute, for a log: how far the study is, since when, and for how long still."""
+
+    def __init__(
+        self,
+        study: str,
+        *,
+        trials: int,
+        done: int,
+        console: Console,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(trials=trials, done=done)
+        self._study, self._console, self._clock = study, console, clock
+        self._began = self._told = clock()
+
+    def progress(self, group: Group, step: int, steps: int) -> None:
+        super().progress(group, step, steps)
+        self._tell()
+
+    def ended(self, group: Group, *, finished: bool) -> None:
+        super().ended(group, finished=finished)
+        self._tell()
+
+    def _tell(self) -> None:
+        now = self._clock()
+        if now - self._told < _LINE_SECONDS:
+            return
+        self._told, elapsed = now, now - self._began
+        since, left = self.completed - self._done, self._trials - self.completed
+        still = f", about {_minutes(elapsed / since * left)} left" if since > 0 else ""
+        self._console.print(
+            f"{self._study}: {int(self.completed)} of {self._trials} trials after {_minutes(elapsed)}{still}",
+            markup=False,
+        )
+
+
+def _minutes(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole // 60}:{whole % 60:02}" if whole < 3600 else f"{whole // 3600}:{whole // 60 % 60:02} h"

@@ -1,0 +1,58 @@
+"""What a sweep shows while it runs: bars on a terminal, a line every half minute in a log."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from undertow.runs.watch import Bars, Lines
+
+from .sweeps import tiny_study
+
+
+def test_a_log_gets_a_line_every_half_minute_with_the_time_left() -> None:
+    first, second, *_ = tiny_study().groups  # of three trials each
+    written, now = io.StringIO(), 100.0
+    lines = Lines("tiny", trials=12, done=3, console=Console(file=written, width=200), clock=lambda: now)
+    with lines:
+        now = 110.0
+        lines.progress(first, 50, 100)
+        assert written.getvalue() == ""  # a short study says nothing
+        now = 130.0
+        lines.progress(first, 100, 100)
+        now = 140.0
+        lines.ended(first, finished=True)
+        now = 165.0
+        lines.progress(second, 25, 100)
+        lines.progress(second, 30, 100)
+        now = 200.0
+        lines.ended(second, finished=False)  # it failed, and what it had done counts for nothing
+    assert written.getvalue().splitlines() == [
+        "tiny: 6 of 12 trials after 0:30, about 1:00 left",
+        "tiny: 6 of 12 trials after 1:05, about 1:31 left",
+        "tiny: 6 of 12 trials after 1:40, about 3:20 left",
+    ]
+
+
+def test_a_line_before_anything_is_done_promises_nothing() -> None:
+    group = tiny_study().groups[0]
+    written, now = io.StringIO(), 0.0
+    lines = Lines("tiny", trials=12, done=0, console=Console(file=written, width=200), clock=lambda: now)
+    now = 3660.0
+    lines.progress(group, 0, 100)
+    assert written.getvalue() == "tiny: 0 of 12 trials after 1:01 h\n"
+
+
+def test_a_terminal_gets_bars_that_leave_nothing_behind() -> None:
+    group = tiny_study().groups[0]
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=True, width=100)
+    with Bars("tiny", trials=12, done=0, console=console) as bars:
+        bars.progress(group, 50, 100)
+        bars._bars.refresh()
+        assert "tiny" in written.getvalue()
+        assert "1/12" in written.getvalue()
+        bars.ended(group, finished=True)
+    assert bars.completed == 3
+    assert written.getvalue().rstrip().endswith("\x1b[2K")  # the last thing written clears the line
