@@ -125,7 +125,7 @@ def _cifar(*, classes: int) -> Part:
                 ],
                 "every": "end",
                 "split": "test",
-                "limit": 1000,
+                "limit": 200,
             },
             "grid": {"data.name": ["cifar10"], "seed": list(range(5))},
         }
