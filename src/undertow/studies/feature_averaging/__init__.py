@@ -33,7 +33,7 @@ STUDY = Study(
     summary="Where a class consists of several clusters, gradient descent is said to give every neuron the average of "
     "their centres instead of one centre each. The average classifies perfectly, and is far easier to attack.",
     costs={
-        "smoke": "55 small trials on synthetic clusters and digits, about 16 s on two cores",
+        "smoke": "55 small trials on synthetic clusters and digits, about 14 s on two cores",
         "laptop": "276 trials on synthetic clusters and 100 others, with MNIST or digits; about 3 minutes on two cores",
         "paper": "d = 3072 and up to 20 seeds, images and their networks at full size, for a GPU",
     },
