@@ -53,7 +53,9 @@ class VmappedNetworks(Ensemble):
         def note(module: nn.Module, inputs: object, output: object) -> None:  # noqa: ARG001
             sizes.append(output.numel() if isinstance(output, Tensor) else 0)
 
-        hooks = [module.register_forward_hook(note) for module in self._template.modules()]
+        # A Sequential gives what its last child gave, which has been counted.
+        modules = [each for each in self._template.modules() if not isinstance(each, nn.Sequential)]
+        hooks = [module.register_forward_hook(note) for module in modules]
         try:
             with torch.no_grad():
                 self._template(sample)
