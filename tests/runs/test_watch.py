@@ -16,6 +16,7 @@ def test_a_log_gets_a_line_every_half_minute_with_the_time_left() -> None:
     written, now = io.StringIO(), 100.0
     lines = Lines("tiny", trials=12, done=3, console=Console(file=written, width=200), clock=lambda: now)
     with lines:
+        lines.progress(first, 0, 100)
         now = 110.0
         lines.progress(first, 50, 100)
         assert written.getvalue() == ""  # a short study says nothing
@@ -23,6 +24,8 @@ def test_a_log_gets_a_line_every_half_minute_with_the_time_left() -> None:
         lines.progress(first, 100, 100)
         now = 140.0
         lines.ended(first, finished=True)
+        now = 150.0
+        lines.progress(second, 0, 100)
         now = 165.0
         lines.progress(second, 25, 100)
         lines.progress(second, 30, 100)
@@ -33,6 +36,26 @@ def test_a_log_gets_a_line_every_half_minute_with_the_time_left() -> None:
         "tiny: 6 of 12 trials after 1:05, about 1:31 left",
         "tiny: 6 of 12 trials after 1:40, about 3:20 left",
     ]
+
+
+def test_what_was_done_before_an_interruption_says_nothing_of_the_pace() -> None:
+    group = tiny_study().groups[0]
+    written, now = io.StringIO(), 0.0
+    lines = Lines("tiny", trials=3, done=0, console=Console(file=written, width=200), clock=lambda: now)
+    lines.progress(group, 80, 100)  # taken up again at a checkpoint
+    now = 30.0
+    lines.progress(group, 90, 100)
+    assert written.getvalue() == "tiny: 2 of 3 trials after 0:30, about 0:30 left\n"
+
+
+def test_a_long_study_does_not_fill_the_log() -> None:
+    group = tiny_study().groups[0]
+    written, now = io.StringIO(), 0.0
+    lines = Lines("tiny", trials=3, done=0, console=Console(file=written, width=200), clock=lambda: now)
+    for second in range(0, 36_000, 10):
+        now = float(second)
+        lines.progress(group, second, 36_000)
+    assert 20 < len(written.getvalue().splitlines()) < 80
 
 
 def test_a_line_before_anything_is_done_promises_nothing() -> None:

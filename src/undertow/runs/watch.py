@@ -96,7 +96,7 @@ class Bars(_Counting):
 
 
 class Lines(_Counting):
-    """A line every half minute, for a log: how far the study is, since when, and for how long still."""
+    """A line every half minute, later every tenth of the time gone by, for a log: how far, and how long still."""
 
     def __init__(
         self,
@@ -110,9 +110,11 @@ class Lines(_Counting):
         super().__init__(trials=trials, done=done)
         self._study, self._console, self._clock = study, console, clock
         self._began = self._told = clock()
+        self._resumed: dict[str, float] = {}  # what groups had done when they were taken up again
 
     def progress(self, group: Group, step: int, steps: int) -> None:
         super().progress(group, step, steps)
+        self._resumed.setdefault(group.id, self._share[group.id])
         self._tell()
 
     def ended(self, group: Group, *, finished: bool) -> None:
@@ -121,10 +123,12 @@ class Lines(_Counting):
 
     def _tell(self) -> None:
         now = self._clock()
-        if now - self._told < _LINE_SECONDS:
+        elapsed = now - self._began
+        if now - self._told < max(_LINE_SECONDS, elapsed / 10):
             return
-        self._told, elapsed = now, now - self._began
-        since, left = self.completed - self._done, self._trials - self.completed
+        self._told = now
+        since = self.completed - self._done - sum(self._resumed.values())
+        left = self._trials - self.completed
         still = f", about {_minutes(elapsed / since * left)} left" if since > 0 else ""
         self._console.print(
             f"{self._study}: {int(self.completed)} of {self._trials} trials after {_minutes(elapsed)}{still}",
