@@ -143,8 +143,7 @@ class _Run:
             onward = torch.addcmul(onward, self.basis[:, self.step - 1], before, value=-1)
         off = torch.linalg.vector_norm(onward, dim=1)
         self.diagonal[:, self.step] = diagonal.double()
-        if self.overlaps.drifted(self.diagonal, self.off, off, self.largest, asked=self.wanted):
-            # After the recurrence only rounding is left to take out, so once is enough.
+        for _ in range(self.overlaps.passes(self.diagonal, self.off, off, self.largest, asked=self.wanted)):
             onward = _orthogonal_to(self.basis[:, : self.step + 1], onward)
             off = torch.linalg.vector_norm(onward, dim=1)
         if self.step + 1 < self.dimension:
