@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -23,6 +25,31 @@ def _convolutional(seed: int) -> nn.Module:
     net = resnet(image=(3, 4, 4), channels=(2, 3), outputs=2, dtype=torch.float64, generator=generator)
     net(torch.randn(8, 48, generator=generator, dtype=torch.float64))  # statistics of its own
     return net.eval()
+
+
+class _Viewing(nn.Module):
+    """As many write it: ``view`` takes a picture in the ordinary layout alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pictures = nn.Conv2d(3, 2, 3, padding=1)
+        self.output = nn.Linear(32, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pictures = torch.relu(self.pictures(x.view(-1, 3, 4, 4)))
+        scores: Tensor = self.output(pictures.view(len(x), -1))
+        return scores
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("make", [_Viewing, lambda: _convolutional(0)])
+def test_a_gpu_takes_the_same_networks(make: Callable[[], nn.Module]) -> None:
+    nets = [make().double() for _ in range(MEMBERS)]
+    x = torch.randn(SAMPLES, 48, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    weights, buffers = stack_module_state([net.cuda() for net in nets])
+    together = over_members(nets[0])(weights, buffers, x.cuda(), False)
+    for found, net in zip(together, nets, strict=True):
+        torch.testing.assert_close(found.cpu(), net.cpu()(x))
 
 
 @pytest.mark.parametrize("make", [_dense, _convolutional])

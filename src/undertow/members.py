@@ -48,11 +48,5 @@ def over_members(template: nn.Module) -> Callable[[State, State, Tensor, bool], 
 
 def _apart(stacked: State, members: int) -> list[dict[str, Tensor]]:
     """Each member's tensors. ``unbind``, because its gradient is one stack; that of indexing fills zeros M times."""
-    parts = {name: [_laid_out(part) for part in tensor.unbind(0)] for name, tensor in stacked.items()}
+    parts = {name: tensor.unbind(0) for name, tensor in stacked.items()}
     return [{name: part[index] for name, part in parts.items()} for index in range(members)]
-
-
-def _laid_out(part: Tensor) -> Tensor:
-    """Kernels of images with their channels last on a GPU: that is the layout its tensor cores read."""
-    images = part.is_cuda and part.dim() == 4
-    return part.contiguous(memory_format=torch.channels_last) if images else part

@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from tests.adversary.cases import decisions, digits, mlp, parity, points
-from undertow.adversary import Classifier, Groups, robust_accuracy, robust_curve
+from undertow.adversary import Classifier, Groups, attacks, robust_accuracy, robust_curve
 from undertow.adversary.classifier import margins_of
 from undertow.adversary.geometry import lengths
+from undertow.adversary.search import Search
 from undertow.errors import ConfigError, InputError
 
 BOX = (0.0, 1.0)
@@ -96,6 +97,22 @@ def test_the_examples_reproduce_the_count(norm: float) -> None:
     assert sum(count[0] for count in found.broken_by.values()) == round(float(found.clean) * len(x)) - round(
         float(found.value) * len(x)
     )
+
+
+@pytest.mark.parametrize(("attack", "starts"), [("pgd", 9), ("pgd-once", 0)])
+def test_pgd_has_as_many_starts_as_its_name_says(
+    attack: str, starts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, x, y = digits()
+    drawn: list[int] = []
+
+    def start(search: Search, *_: object) -> torch.Tensor:
+        drawn.append(1)
+        return search.x
+
+    monkeypatch.setattr(attacks, "random_start", start)
+    robust_accuracy(net, x[:10], y[:10], eps=0.1, attack=attack, certify=False)
+    assert len(drawn) == starts  # beside the first, which is the sample itself
 
 
 @pytest.mark.parametrize("factor", [1e-12, 1e3])

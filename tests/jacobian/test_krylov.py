@@ -37,6 +37,31 @@ def test_the_basis_stays_orthonormal_long_after_convergence() -> None:
     assert float((basis @ basis.T - torch.eye(60)).abs().max()) < 1e-5
 
 
+def test_a_space_that_closes_at_once_goes_on_in_a_new_direction() -> None:
+    """All singular values are equal, and the noise is drawn from a seed as the start is."""
+    operator = LayeredOperator((Factor(torch.eye(5)),), (None,), (1,))
+    start = torch.randn(1, 5, generator=torch.Generator().manual_seed(0))
+    run = _Run(operator, start, None, 1e-12, 3, 1e-6, False)
+    while run.advance():
+        pass
+    basis = run.basis[0, :3]
+    assert float((basis @ basis.T - torch.eye(3)).abs().max()) < 1e-6
+
+
+def test_in_the_whole_space_the_error_covers_a_cluster_of_norms() -> None:
+    """The largest of three that differ by 1e-9, asked for to 1 %: the error is small, and still holds."""
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        values = torch.tensor([0.5, 0.5, 0.5, 0.2], dtype=torch.float64)
+        values += 1e-9 * torch.rand(4, generator=generator, dtype=torch.float64)
+        turn = torch.linalg.qr(torch.randn(4, 4, generator=generator, dtype=torch.float64))[0]
+        net = torch.nn.Linear(4, 4, bias=False, dtype=torch.float64).requires_grad_(False)
+        net.weight.copy_(values[:, None] * turn)
+        found = ut.jacobian_norms(net, torch.zeros(1, 4).double(), method="krylov", rtol=1e-2)
+        truth = torch.linalg.svdvals(net.weight)[0]
+        assert found.value.item() <= (1 + 1e-14) * truth.item() <= (found.value + found.error).item() + 1e-14
+
+
 @pytest.mark.parametrize("start", ["cold", "warm"])
 def test_the_error_covers_the_residual_of_the_returned_vector(start: str) -> None:
     net, x = WIDE.make(30)

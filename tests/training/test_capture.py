@@ -75,11 +75,10 @@ def test_a_gpu_resumes_bit_for_bit() -> None:
 
 
 @needs_cuda
-def test_other_architectures_train_on_a_gpu() -> None:
+@pytest.mark.parametrize("build", [cases.convolutional, cases.polynomial])
+def test_other_architectures_train_on_a_gpu(build: cases.Build) -> None:
     pairs = [
-        trained(
-            Trainer([cases.convolutional(0)] * 2, *data(), [recipe(seed=1), recipe(seed=2)], device=device)
-        )
+        trained(Trainer([build(0)] * 2, *data(), [recipe(seed=1), recipe(seed=2)], device=device))
         for device in ("cuda", "cpu")
     ]
     assert pairs[0]._replay is not None  # as one launch, like fully connected networks

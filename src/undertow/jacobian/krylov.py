@@ -143,8 +143,7 @@ class _Run:
             onward = torch.addcmul(onward, self.basis[:, self.step - 1], before, value=-1)
         off = torch.linalg.vector_norm(onward, dim=1)
         self.diagonal[:, self.step] = diagonal.double()
-        if self.overlaps.drifted(self.diagonal, self.off, off, self.largest, asked=self.wanted):
-            # After the recurrence only rounding is left to take out, so once is enough.
+        for _ in range(self.overlaps.passes(self.diagonal, self.off, off, self.largest, asked=self.wanted)):
             onward = _orthogonal_to(self.basis[:, : self.step + 1], onward)
             off = torch.linalg.vector_norm(onward, dim=1)
         if self.step + 1 < self.dimension:
@@ -168,7 +167,8 @@ class _Run:
         """
         index = ((off <= self.closing * self.largest) & (self.largest > 0)).nonzero()[:, 0]
         if len(index) > 0:
-            generator = torch.Generator(device=onward.device).manual_seed(self.step)
+            # Not from 0, which draws the starts: noise along the first of them would leave nothing.
+            generator = torch.Generator(device=onward.device).manual_seed(self.step + 1)
             noise = torch.randn(self.dimension, generator=generator, dtype=onward.dtype, device=onward.device)
             floor = self.unit_roundoff * self.largest[index]
             length = off[index]
@@ -194,7 +194,8 @@ class _Run:
         """What is known by now of every active sample; those whose bound is met leave."""
         off = self.off[:, : self.step]
         matrix = tridiagonal.LanczosMatrix(self.diagonal[:, : self.step], off)
-        ritz = matrix.ritz(rtol=self.rtol)
+        # Where the space is all of it nothing else bounds what the search for θ leaves.
+        ritz = matrix.ritz(rtol=self.rtol if self.step < self.dimension else 1e-12)
         reach = self.rtol * (_WARM_SLACK if self.warm else 1.0)
         log_p = matrix.log_polynomial(ritz * (1 + reach) ** 2)
         closed = (off == 0).any(1)

@@ -30,6 +30,21 @@ class _Norm(nn.BatchNorm2d):
         return torch.addcmul(shift[:, None, None], input, scale[:, None, None])
 
 
+class _Convolution(nn.Conv2d):
+    """A convolution without bias; on a GPU with channels last, the layout its tensor cores read.
+
+    Pictures then leave it in that layout too, which all that follows here can take. A network of someone else's may
+    not: ``view`` refuses such a picture.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        kernel = self.weight
+        if kernel.is_cuda:
+            kernel = kernel.contiguous(memory_format=torch.channels_last)
+        pictures: Tensor = self._conv_forward(input, kernel, None)
+        return pictures
+
+
 class ResidualBlock(nn.Module):
     """x ↦ σ(x' + B₂C₂σ(B₁C₁x)): two 3×3 convolutions with BatchNorm, and a shortcut x'.
 
@@ -111,5 +126,5 @@ def resnet(
 
 def _conv(inputs: int, outputs: int, *, stride: int, dtype: torch.dtype) -> nn.Conv2d:
     # Made on the meta device: its weights are drawn later, from the generator, and not from the global state.
-    conv = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False, dtype=dtype, device="meta")
+    conv = _Convolution(inputs, outputs, 3, stride=stride, padding=1, bias=False, dtype=dtype, device="meta")
     return conv.to_empty(device="cpu")

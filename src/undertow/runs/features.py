@@ -73,9 +73,6 @@ def feature_network(config: FeaturesData) -> nn.Sequential:
     net.train()
     x, y = data.x.flatten(1).to(device), data.y.to(device)
     weights_of: list[Tensor] = list(net.parameters())
-    for weight in weights_of:
-        if weight.is_cuda and weight.dim() == 4:  # the layout that tensor cores read
-            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
     velocities = [torch.zeros_like(weight) for weight in weights_of]
     step, steps = 0, config.epochs * -(-len(x) // config.batch_size)
     order = torch.Generator().manual_seed(stream(config.seed, "order"))

@@ -29,7 +29,7 @@ class Recipe:
     batches in an order drawn from ``(seed, epoch)``, or in the order of the data with ``shuffle=False``; the
     last batch of an epoch may be smaller. Adam has β = (0.9, 0.999) and ε = 1e-8. ``frozen`` names the
     parameters that keep their initial values. ``matmul_precision="tf32"`` lets a GPU round the factors of
-    float32 products to 10 bits; it changes results and is therefore part of the recipe.
+    float32 products and convolutions to 10 bits; it changes results and is therefore part of the recipe.
 
     >>> Recipe(optimizer="gd", learning_rate=0.1, epochs=3, loss="logistics")
     Traceback (most recent call last):
