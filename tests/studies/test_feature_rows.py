@@ -274,6 +274,16 @@ def test_the_attack_decides_the_verdict_on_ten_classes() -> None:
         assert "on digits" in found.note
 
 
+def test_what_is_claimed_of_all_of_autoattack_is_measured() -> None:
+    for figure in images.FIGURES:
+        claimed = any("autoattack" in each.id for each in images.CLAIMS if each.parts == figure.parts)
+        for part in figure.parts:
+            settings = images.PARTS[part]("paper", "paper")
+            assert settings is not None
+            (measure,) = settings["probe"]["measures"]
+            assert bool(measure.get("square")) is claimed, part
+
+
 def heat(two: tuple[float, float], ten: tuple[float, float]) -> polars.DataFrame:
     rows = []
     for neuron in range(30):
