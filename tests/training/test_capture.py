@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from tests.training import cases
 from tests.training.cases import data, recipe, trained, weights
 from undertow.precision import matmul_precision
-from undertow.training import Trainer
+from undertow.training import Recipe, Trainer
 from undertow.training import trainer as trainer_module
 from undertow.training.capture import capture
 
@@ -111,3 +112,38 @@ def test_precision_of_products_and_convolutions_is_put_back_also_after_an_error(
             assert chosen() == ("high", True)
         assert chosen() == ("highest", False)
     assert chosen() == before
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cudnn, "conv"), reason="PyTorch has no newer settings")
+def test_precision_is_switched_in_programs_that_use_the_newer_settings() -> None:
+    """The older ones cannot be asked any more where convolutions and recurrent layers differ."""
+    backends: Any = torch.backends
+    conv, products = backends.cudnn.conv, backends.cuda.matmul
+    before = conv.fp32_precision, products.fp32_precision
+    try:
+        conv.fp32_precision, products.fp32_precision = "ieee", "ieee"
+        with matmul_precision("tf32"):
+            assert (conv.fp32_precision, products.fp32_precision) == ("tf32", "tf32")
+        assert (conv.fp32_precision, products.fp32_precision) == ("ieee", "ieee")
+    finally:
+        conv.fp32_precision, products.fp32_precision = before
+
+
+def test_convolutions_are_deterministic_while_training() -> None:
+    seen = []
+
+    class Asking(torch.nn.Conv1d):
+        def forward(self, input: Tensor) -> Tensor:
+            seen.append((torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark))
+            return super().forward(input)
+
+    net = torch.nn.Sequential(torch.nn.Unflatten(1, (1, -1)), Asking(1, 1, 2), torch.nn.Flatten())
+    before = torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    training = Recipe(optimizer="gd", learning_rate=0.1, epochs=1, loss="cross-entropy")
+    trainer = Trainer([net], x, torch.tensor([0, 1, 0, 1]), [training])
+    seen.clear()
+    trainer.run_epoch()
+    assert seen
+    assert set(seen) == {(True, False)}
+    assert (torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark) == before

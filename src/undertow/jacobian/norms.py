@@ -14,10 +14,12 @@ from undertow.jacobian.operator import build_operator
 from undertow.jacobian.plan import Method, Plan, default_steps
 from undertow.jacobian.result import JacobianNorms, joined
 from undertow.jacobian.trace import leave_no_trace
+from undertow.precision import matmul_precision
 
 __all__ = ["JacobianNorms", "jacobian_norms", "matrix_norm", "warm_vectors"]
 
 
+@matmul_precision("float32")  # the bounds do not cover the rounding of TF32
 def jacobian_norms(
     f: Network,
     x: Tensor,

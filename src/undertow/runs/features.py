@@ -13,6 +13,7 @@ from undertow.data.loading import Split, load
 from undertow.data.tasks import relabel
 from undertow.losses import loss_gradient
 from undertow.models import resnet
+from undertow.precision import deterministic_convolutions, matmul_precision
 from undertow.runs.seeds import stream
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def features(config: FeaturesData) -> Dataset:
 
 
 @lru_cache(maxsize=16)
+@deterministic_convolutions()  # another process trains the same network
 def feature_network(config: FeaturesData) -> nn.Sequential:
     """The residual network behind the features, in eval mode; trained once for each process and settings.
 
@@ -102,6 +104,7 @@ def _seen(source: FeaturesData, split: Split, limit: int | None) -> tuple[Tensor
 
 
 @torch.no_grad()
+@matmul_precision("float32")
 def _pooled(net: nn.Sequential, x: Tensor) -> Tensor:
     """What the classes are read from, of every image, back on the CPU."""
     place = next(net.parameters()).device

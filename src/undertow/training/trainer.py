@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from undertow.errors import InputError, StoreError
 from undertow.losses import prepare_labels
-from undertow.precision import matmul_precision
+from undertow.precision import deterministic_convolutions, matmul_precision
 from undertow.training.batches import Batches
 from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
@@ -152,7 +152,8 @@ class Trainer:
         if self.done:
             return
         last = min(self.step + steps, self.total_steps)
-        with torch.no_grad(), matmul_precision(self._recipe.matmul_precision):
+        precision = matmul_precision(self._recipe.matmul_precision)
+        with torch.no_grad(), precision, deterministic_convolutions():
             while self.step < last and not self.done:
                 self._update()
                 self.step += 1
