@@ -135,10 +135,6 @@ def resume(
 
     store = ReadableStore(runs)
     stored = store.studies()
-    for problem in store.problems.values():
-        print(problem, file=sys.stderr)
-    if not stored and store.problems:
-        return 1
     code = run_studies(
         runs,
         [each.config for each in stored],

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from undertow.cli.show import print_problems
 from undertow.report.figures import Format, draw
 from undertow.report.page import write_report
 from undertow.report.readable import ReadableStore
@@ -22,8 +23,7 @@ def make_report(runs: Path, output: Path, *, figures: Format | None) -> int:
     store = ReadableStore(runs)
     path = write_report(store, output)
     size = path.stat().st_size / 1e6
-    for problem in store.problems.values():
-        console.print(escape(problem), style="yellow")
+    print_problems(store, console)
     if figures is not None:
         drawn = [picture for each in reproductions(store) for picture in draw(each, formats=[figures])]
         if drawn:

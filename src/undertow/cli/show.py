@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from undertow.runs.canonical import plain
 from undertow.studies import STUDIES, find
 from undertow.studies.ledger import Entry, ledger
 
-__all__ = ["VERDICT_COLOURS", "print_claims", "print_json", "print_ledger", "print_studies"]
+__all__ = ["VERDICT_COLOURS", "print_claims", "print_json", "print_ledger", "print_problems", "print_studies"]
 
 VERDICT_COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
@@ -62,8 +61,7 @@ def print_claims(runs: Path, *, as_json: bool) -> int:
     """The ledger of a folder."""
     store = ReadableStore(runs)
     entries = ledger(store)
-    for problem in store.problems.values():
-        print(problem, file=sys.stderr)
+    print_problems(store, Console(stderr=True))
     if as_json:
         print_json([entry.row() for entry in entries])
     elif entries:
@@ -71,6 +69,12 @@ def print_claims(runs: Path, *, as_json: bool) -> int:
     else:
         print("The studies in this folder make no claims: `undertow show` says how far they are.")
     return 1 if store.problems else 0
+
+
+def print_problems(store: ReadableStore, console: Console) -> None:
+    """What of a folder could not be read, and why."""
+    for problem in store.problems.values():
+        console.print(problem, style="yellow", markup=False, soft_wrap=True)
 
 
 def print_ledger(console: Console, entries: list[Entry]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from undertow.cli.show import print_ledger
+from undertow.cli.show import print_ledger, print_problems
 from undertow.runs.engines import engine as make_engine
 from undertow.runs.engines.worker import Engine
 from undertow.runs.grid import StudyConfig
@@ -43,7 +43,7 @@ def run_studies(
         command = _go_on(runs, engine=engine, workers=workers, address=address, keep_weights=keep_weights)
         console.print(f"Stopped; nothing is lost. Go on with:  [bold]{escape(command)}[/]")
         return INTERRUPTED
-    _conclude(console, store, studies)
+    _conclude(console, store.path, studies)
     return DONE if outcome.complete else INCOMPLETE
 
 
@@ -75,29 +75,27 @@ def run_parts(
     return outcome
 
 
-def _conclude(console: Console, store: Store, studies: list[StudyConfig]) -> None:
-    """Figures and verdicts of studies that undertow knows; where the records are, of any other."""
-    ran = {(study.name, study.variant, study.scale) for study in studies}
-    if any(name in STUDIES for name, _, _ in ran):
-        from undertow.report.figures import draw
-        from undertow.report.readable import ReadableStore
-        from undertow.studies.ledger import judge
-        from undertow.studies.reproduction import reproductions
+def _conclude(console: Console, runs: Path, studies: list[StudyConfig]) -> None:
+    """Figures and verdicts of studies that undertow knows; where the records are, of any other; what is damaged."""
+    from undertow.report.readable import ReadableStore
+    from undertow.studies.reproduction import reproductions
 
-        readable = ReadableStore(
-            store.path
-        )  # another study of the folder may be damaged or of another version
-        for each in reproductions(readable):
-            if (each.study.name, each.variant, each.scale) in ran:
-                print_ledger(Console(highlight=False), judge(each))  # wrapped: sentences are long
-                pictures = draw(each)
-                if pictures:
-                    console.print(f"Figures:  {escape(str(pictures[0].parent))}")
-        for problem in readable.problems.values():
-            console.print(escape(problem), style="yellow")
-        console.print(f"Next:  undertow report {escape(shlex.quote(str(store.path)))}")
+    ran = {(study.name, study.variant, study.scale) for study in studies}
+    store = ReadableStore(runs)  # another study of the folder may be damaged or of another version
+    for each in reproductions(store):
+        if (each.study.name, each.variant, each.scale) in ran:
+            from undertow.report.figures import draw
+            from undertow.studies.ledger import judge
+
+            print_ledger(Console(highlight=False), judge(each))  # wrapped: sentences are long
+            pictures = draw(each)
+            if pictures:
+                console.print(f"Figures:  {escape(str(pictures[0].parent))}")
+    print_problems(store, console)
+    if any(name in STUDIES for name, _, _ in ran):
+        console.print(f"Next:  undertow report {escape(shlex.quote(str(runs)))}")
     if any(name not in STUDIES for name, _, _ in ran):
-        console.print(f"Records:  undertow.runs.Store({str(store.path)!r}).frame()")
+        console.print(f"Records:  undertow.runs.Store({str(runs)!r}).frame()")
 
 
 def _go_on(runs: Path, *, engine: str, workers: int | None, address: str | None, keep_weights: bool) -> str:

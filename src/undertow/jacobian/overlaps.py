@@ -9,9 +9,8 @@ from torch import Tensor
 
 __all__ = ["Overlaps"]
 
-_LAUNCH = (
-    2**25
-)  # numbers in a vector of all samples below which a GPU orthogonalises before it could have asked
+_LAUNCH = 2**25
+"""Numbers in a vector of all samples below which a GPU orthogonalises sooner than it could have asked."""
 
 
 class Overlaps:
