@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import rankdata
 
-from undertow.studies.bootstrap import mean_interval, rank_interval
+from undertow.studies.bootstrap import _ranks, mean_interval, rank_interval
 from undertow.studies.claims import Verdict, decide
 
 
@@ -85,7 +86,12 @@ def test_rank_intervals_cover_the_correlation_behind_the_pairs() -> None:
     assert covered >= 88
 
 
-def test_rank_intervals_share_ranks_between_equal_values_and_average_groups() -> None:
+def test_equal_values_share_the_mean_of_their_ranks() -> None:
+    values = [3.0, 1.0, 3.0, 2.0, 3.0, 1.0]
+    assert _ranks(values).tolist() == rankdata(values).tolist() == [5.0, 1.5, 5.0, 3.0, 5.0, 1.5]
+
+
+def test_rank_intervals_average_groups() -> None:
     rising = ([1.0, 2.0, 2.0, 3.0, 4.0], [0.1, 0.2, 0.2, 0.5, 0.7])
     falling = (rising[0], [-value for value in rising[1]])
     assert rank_interval([rising]) == pytest.approx((1.0, 1.0))

@@ -14,10 +14,10 @@ from undertow.training.batches import Batches
 from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
 from undertow.training.ensemble import Ensemble
+from undertow.training.mapped import MappedNetworks
 from undertow.training.recipe import Recipe, shared_recipe
 from undertow.training.stacked import StackedMLP, dense_layers
 from undertow.training.step import Step
-from undertow.training.vmapped import VmappedNetworks
 
 __all__ = ["Trainer"]
 
@@ -218,5 +218,5 @@ class Trainer:
 def _stack(networks: Sequence[nn.Module], recipe: Recipe, device: torch.device) -> Ensemble:
     layers = dense_layers(networks[0])
     if layers is None:
-        return VmappedNetworks(networks, frozen=recipe.frozen, dtype=recipe.torch_dtype, device=device)
+        return MappedNetworks(networks, frozen=recipe.frozen, dtype=recipe.torch_dtype, device=device)
     return StackedMLP(networks, layers, frozen=recipe.frozen, dtype=recipe.torch_dtype, device=device)

@@ -11,13 +11,13 @@ from undertow.errors import ModelError
 from undertow.members import over_members
 from undertow.training.ensemble import Ensemble
 
-__all__ = ["VmappedNetworks"]
+__all__ = ["MappedNetworks"]
 
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 _DROPOUTS = (nn.modules.dropout._DropoutNd,)
 
 
-class VmappedNetworks(Ensemble):
+class MappedNetworks(Ensemble):
     """M networks of one architecture, one module applied over their stacked weights; gradients by autograd.
 
     The networks run in the mode they were given in. Dropout and BatchNorm in train mode are refused: the one
