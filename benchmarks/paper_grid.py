@@ -34,19 +34,15 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import torch
+from study_parts import Clock, machine, run
 
 from undertow.runs.config import validate
-from undertow.runs.engines.here import Here
 from undertow.runs.grid import Group, StudyConfig
 from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
-from undertow.runs.watch import Watch
 from undertow.studies import find
 
 EPOCHS = 50
@@ -73,27 +69,10 @@ def wanted(options: argparse.Namespace) -> StudyConfig:
     return validate(StudyConfig, document)
 
 
-class Clock(Watch):
-    """Prints what each group cost once it has ended, from its provenance, and adds it up."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.seconds: Counter[str] = Counter()
-        self.began = time.monotonic()
-
-    def ended(self, group: Group, *, finished: bool) -> None:
-        if not finished:
-            return
-        wall, self.began = time.monotonic() - self.began, time.monotonic()
-        first, size = group.trials[0], len(group.trials)
-        cost = self.store.trial(first.id).provenance["cost"]
-        split = {"training": cost["training"], **cost["measuring"]}
-        seconds = {name: size * each for name, each in split.items()}
-        seconds["rest"] = wall - sum(seconds.values())
-        self.seconds.update(seconds)
-        model: Any = first.model
-        shown = "  ".join(f"{name} {each:.2f}" for name, each in seconds.items())
-        print(f"{model.activation:>6} {model.width:>5} × {size}: {wall:7.2f} s   {shown}", flush=True)
+class GridClock(Clock):
+    def describe(self, group: Group) -> str:
+        model: Any = group.trials[0].model
+        return f"{model.activation:>6} {model.width:>5} × {len(group.trials)}"
 
 
 def conclude(clock: Clock, options: argparse.Namespace, *, whole: float) -> None:
@@ -124,23 +103,12 @@ def main() -> None:
     parser.add_argument("--seconds-budget", type=float, default=float("inf"), help="stop after so long")
     options = parser.parse_args()
 
-    device = torch.cuda.get_device_name() if gpu else f"{torch.get_num_threads()} CPU threads"
-    print(f"co-correlation, grid, {options.variant}, on {device}, torch {torch.__version__}")
+    print(f"co-correlation, grid, {options.variant}, on {machine()}, torch {torch.__version__}")
     with tempfile.TemporaryDirectory() as scratch:
-        store, study = Store(options.runs or scratch), wanted(options)
-        clock = Clock(store)
-        began = time.monotonic()
-        outcome = sweep(
-            store,
-            study,
-            engine=Here(keep_weights=False),
-            stop=lambda: time.monotonic() - began > options.seconds_budget,
-            watch=lambda _: clock,
-        )
-        for note in outcome.notes:
-            print(note)
-        print(f"{outcome.finished} of {outcome.trials} trials finished")
-        conclude(clock, options, whole=time.monotonic() - began)
+        store, studies = Store(options.runs or scratch), (wanted(options),)
+        clock = GridClock(store, studies)
+        whole = run(store, studies, clock, budget=options.seconds_budget)
+        conclude(clock, options, whole=whole)
     if gpu:
         print(f"peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
 

@@ -52,3 +52,13 @@ def test_tangents_of_a_sphere_are_across_its_radius() -> None:
         tangents(at, sphere, dimension=4, neighbours=4)
     with pytest.raises(InputError, match="zero"):
         off_share(torch.zeros(1, 3), torch.eye(3)[:1])
+
+
+def test_tangents_are_the_first_singular_vectors_of_the_neighbours() -> None:
+    data, at = gaussian(60, 9) * torch.arange(9, 0, -1), gaussian(4, 9, seed=1)
+    found = tangents(at, data, dimension=3, neighbours=12)
+    for point, basis in zip(at, found, strict=True):
+        near = data[(data - point).norm(dim=1).argsort()[:12]]
+        vectors = torch.linalg.svd(near - near.mean(0)).Vh[:3]
+        assert torch.allclose(basis.T @ basis, vectors.T @ vectors, atol=1e-9)
+        assert torch.allclose(basis @ basis.T, torch.eye(3).double(), atol=1e-12)

@@ -97,6 +97,10 @@ def test_likeness_uses_the_linear_model_of_the_training_data() -> None:
     assert found["linearity"] == pytest.approx(1.0, abs=1e-6)
     assert found["linear_accuracy"] > 0.8
     assert tracker.state() == {}
+    # On other points it is as if they had been the first.
+    bent = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))
+    fresh = LinearLikeness().begin(net, x, 2 * y - 1, learning_rate=0.1)
+    assert values(tracker.read(bent, 2 * x[:90], y[:90])) == values(fresh.read(bent, 2 * x[:90], y[:90]))
     # The labels' other half of the plane: the same training data, another model.
     flipped = values(LinearLikeness().begin(net, x, 1 - 2 * y, learning_rate=0.1).read(net, x, y))
     assert flipped["linear_accuracy"] == pytest.approx(1 - found["linear_accuracy"])

@@ -73,10 +73,11 @@ def tangents(x: Tensor, data: Tensor, *, dimension: int, neighbours: int) -> Ten
     found = []
     for part in torch.split(points, 256):
         near = rows[torch.cdist(part, rows).topk(neighbours, largest=False).indices]
-        # Right singular vectors of the neighbours around their mean: (B, neighbours, D) has few rows.
-        found.append(
-            torch.linalg.svd(near - near.mean(1, keepdim=True), full_matrices=False).Vh[:, :dimension]
-        )
+        around = near - near.mean(1, keepdim=True)
+        # Right singular vectors, from the left ones: (B, neighbours, D) has few rows, and a small Gram matrix.
+        _, left = torch.linalg.eigh(around @ around.mT)
+        along = left.flip(2)[:, :, :dimension].mT @ around
+        found.append(torch.linalg.qr(along.mT).Q.mT)
     return torch.cat(found).to(x)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from undertow.errors import InputError
 
-__all__ = ["Agreement", "LinearModel", "agreement", "best_linear_model", "randomised"]
+__all__ = ["Agreement", "LinearModel", "affine_functions", "agreement", "best_linear_model", "randomised"]
 
 
 def randomised(x: Tensor, columns: Sequence[int] | slice, *, generator: torch.Generator) -> Tensor:
@@ -85,8 +85,26 @@ class Agreement:
     linear_accuracy: float
 
 
-def agreement(net: nn.Module, x: Tensor, y: Tensor, model: LinearModel) -> Agreement:
+def affine_functions(x: Tensor) -> Tensor:
+    """An orthonormal basis of what affine functions can be on the rows of x, (N, rank), in float64.
+
+    By singular vectors: pixels that are always blank leave the rows without full rank.
+
+    >>> affine_functions(torch.tensor([[1.0, 5.0], [2.0, 5.0], [4.0, 5.0]])).shape
+    torch.Size([3, 2])
+    """
+    rows = torch.cat([x.flatten(1).double(), torch.ones(len(x), 1).to(x.device).double()], dim=1)
+    left, sizes, _ = torch.linalg.svd(rows, full_matrices=False)
+    basis: Tensor = left[:, sizes > 1e-10 * sizes[0]]
+    return basis
+
+
+def agreement(
+    net: nn.Module, x: Tensor, y: Tensor, model: LinearModel, *, affine: Tensor | None = None
+) -> Agreement:
     """Compare a one-logit network with a linear model on points with labels 0 and 1.
+
+    Finding ``affine_functions(x)`` takes far longer than the rest: who compares on the same points again may pass it.
 
     >>> net = nn.Linear(1, 1, bias=False)
     >>> _ = nn.init.ones_(net.weight)
@@ -105,11 +123,8 @@ def agreement(net: nn.Module, x: Tensor, y: Tensor, model: LinearModel) -> Agree
     agree = float((ours == theirs).double().mean())
     expected = accuracy * linear_accuracy + (1 - accuracy) * (1 - linear_accuracy)
     beyond = None if expected > 1 - 1e-9 else (agree - expected) / (1 - expected)
-    rows = torch.cat([x.flatten(1).double(), torch.ones(len(x), 1).to(logits)], dim=1)
-    # By singular vectors: pixels that are always blank leave the rows without full rank.
-    left, sizes, _ = torch.linalg.svd(rows, full_matrices=False)
-    left = left[:, sizes > 1e-10 * sizes[0]]
-    fitted = left @ (left.T @ logits)
+    basis = affine_functions(x) if affine is None else affine
+    fitted = basis @ (basis.T @ logits)
     spread = float((logits - logits.mean()).square().sum())
     linearity = 1 - float((logits - fitted).square().sum()) / spread if spread > 0 else 1.0
     return Agreement(agree, beyond, linearity, accuracy, linear_accuracy)

@@ -69,6 +69,7 @@ class OffManifold:
 class _Split:
     """A training run with the plane of its data, which is found anew rather than remembered."""
 
+    observes: ClassVar[bool] = False
     measure: OffManifold
     plane: Plane
     data: Tensor

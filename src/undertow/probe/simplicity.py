@@ -78,20 +78,28 @@ class LinearLikeness:
         return self.begin(net, x, labels_for(self, y), learning_rate=0.0).read(net, x, y)
 
 
-@dataclass(frozen=True)
 class _Beside:
     """A training run with the linear model of its data; that model is all there is to remember, and is refitted."""
 
-    model: LinearModel
-    measure: LinearLikeness
+    observes = False
+
+    def __init__(self, model: LinearModel, measure: LinearLikeness) -> None:
+        self.model, self.measure = model, measure
+        self._points: Tensor | None = None
 
     def observe(self, net: nn.Module) -> None:
         pass
 
     def read(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
-        from undertow.measures.simplicity import agreement
+        import torch
 
-        found = agreement(net, x, labels_for(self.measure, y), self.model)
+        from undertow.measures.simplicity import affine_functions, agreement
+
+        if self._points is None or not torch.equal(
+            self._points, x
+        ):  # a run is read on the same points all along
+            self._points, self._affine = x, affine_functions(x)
+        found = agreement(net, x, labels_for(self.measure, y), self.model, affine=self._affine)
         yield "agree", found.agree, None
         if found.beyond is not None:
             yield "beyond", found.beyond, None

@@ -1,0 +1,97 @@
+"""Where the seconds of a study go: training and every measure, group by group.
+
+Everything goes the way of `undertow reproduce`: same trials, same store, weights not kept. It needs neither tables nor
+figures, so that a bare GPU machine can run it, and what it leaves in ``--runs`` can be judged elsewhere. The times are
+those that every trial's provenance holds.
+
+    python benchmarks/study_parts.py                                                  smoke scale of feature averaging
+    python benchmarks/study_parts.py --scale paper --parts min-vidal slabs --runs RUNS
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import torch
+
+from undertow.runs.engines.here import Here
+from undertow.runs.grid import Group, StudyConfig
+from undertow.runs.store import Store
+from undertow.runs.sweep import sweep
+from undertow.runs.watch import Watch
+from undertow.studies import find
+
+
+class Clock(Watch):
+    """Prints what each group cost once it has ended, from its provenance, and adds it up."""
+
+    def __init__(self, store: Store, studies: tuple[StudyConfig, ...]) -> None:
+        self.store = store
+        self.parts = {group.id: study.part for study in studies for group in study.groups}
+        self.seconds: Counter[str] = Counter()
+        self.began = time.monotonic()
+
+    def describe(self, group: Group) -> str:
+        return f"{self.parts[group.id]:>18} × {len(group.trials)}"
+
+    def ended(self, group: Group, *, finished: bool) -> None:
+        if not finished:
+            return
+        wall, self.began = time.monotonic() - self.began, time.monotonic()
+        cost = self.store.trial(group.trials[0].id).provenance["cost"]
+        split = {"training": cost["training"], **cost["measuring"]}
+        seconds = {name: len(group.trials) * each for name, each in split.items()}
+        seconds["rest"] = wall - sum(seconds.values())
+        self.seconds.update(seconds)
+        shown = "  ".join(f"{name} {each:.2f}" for name, each in seconds.items())
+        print(f"{self.describe(group)}: {wall:7.2f} s   {shown}", flush=True)
+
+
+def run(store: Store, studies: tuple[StudyConfig, ...], clock: Clock, *, budget: float) -> float:
+    """Run what the store lacks, here and on the GPU if there is one; the seconds it took."""
+    began = time.monotonic()
+    outcome = sweep(
+        store,
+        *studies,
+        engine=Here(keep_weights=False),
+        stop=lambda: time.monotonic() - began > budget,
+        watch=lambda _: clock,
+    )
+    for note in outcome.notes:
+        print(note)
+    print(f"{outcome.finished} of {outcome.trials} trials finished")
+    return time.monotonic() - began
+
+
+def machine() -> str:
+    gpu = torch.cuda.is_available()
+    return torch.cuda.get_device_name() if gpu else f"{torch.get_num_threads()} CPU threads"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--study", default="feature-averaging")
+    parser.add_argument("--scale", choices=("smoke", "laptop", "paper"), default="smoke")
+    parser.add_argument("--variant", default="paper")
+    parser.add_argument("--parts", nargs="+", default=[])
+    parser.add_argument("--runs", type=Path, help="keep the trials in this folder")
+    parser.add_argument("--seconds-budget", type=float, default=float("inf"), help="stop after so long")
+    options = parser.parse_args()
+
+    print(f"{options.study}, {options.scale}, {options.variant}, on {machine()}, torch {torch.__version__}")
+    studies = find(options.study).grids(options.scale, options.variant, parts=options.parts)
+    with tempfile.TemporaryDirectory() as scratch:
+        store = Store(options.runs or scratch)
+        clock = Clock(store, studies)
+        whole = run(store, studies, clock, budget=options.seconds_budget)
+    for name, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
+        print(f"{name:>20} {seconds:8.1f} s")
+    print(f"{'together':>20} {whole:8.1f} s")
+
+
+if __name__ == "__main__":
+    main()
