@@ -111,12 +111,12 @@ def _cifar(*, classes: int) -> Part:
             return None
         return {
             "data": {"name": "cifar10", "task": "first-last" if classes == 2 else None},
-            "model": {"name": "resnet", "image": [3, 32, 32], "channels": [16, 32, 64], "blocks": 1},
+            "model": {"name": "resnet", "image": [3, 32, 32], "channels": [32, 64, 128], "blocks": 1},
             "training": {
                 "optimizer": "adam",
                 "learning_rate": 0.001,
                 "batch_size": 128,
-                "epochs": 10,
+                "epochs": 12,
                 "loss": "bce" if classes == 2 else "cross-entropy",
                 "matmul_precision": "tf32",
             },
@@ -126,7 +126,7 @@ def _cifar(*, classes: int) -> Part:
                 ],
                 "every": "end",
                 "split": "test",
-                "limit": 200,
+                "limit": 500,
             },
             "grid": {"data.name": ["cifar10"], "seed": list(range(5))},
         }
