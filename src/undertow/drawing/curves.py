@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import altair
 
-from undertow.drawing.titles import small_title
+from undertow.drawing.titles import mean_of_seeds, small_title
 
 if TYPE_CHECKING:
     import polars
@@ -52,7 +52,6 @@ def curves_by_seed(
         .sort(by)
         .with_columns(label)
     )
-    seeds = tidy["seed"].n_unique()
     values = tidy[colour].unique().sort().to_list()
     order = list(dict.fromkeys(f"{value:g}" if numbers else str(value) for value in values))
     hue = altair.Color(
@@ -91,9 +90,11 @@ def curves_by_seed(
     )
     layers: Any = altair.layer(band, line, marks).properties(width=340, height=240)
     if facet is None:
-        return _titled(layers, title, seeds)
+        return _titled(layers, title, summary["seeds"])
     panels = list(dict.fromkeys(tidy[facet]))
-    return _titled(layers.facet(column=altair.Column(f"{facet}:N", title=None, sort=panels)), title, seeds)
+    return _titled(
+        layers.facet(column=altair.Column(f"{facet}:N", title=None, sort=panels)), title, summary["seeds"]
+    )
 
 
 def _ticks(values: polars.Series) -> altair.Axis:
@@ -117,8 +118,8 @@ def _typed(tooltip: list[Any], summary: polars.DataFrame) -> list[Any]:
     ]
 
 
-def _titled(chart: Any, what: str, seeds: int) -> altair.TopLevelMixin:
-    spread = f"mean of {seeds} seeds; band: smallest to largest" if seeds > 1 else "one seed"
+def _titled(chart: Any, what: str, seeds: Iterable[int]) -> altair.TopLevelMixin:
+    spread = mean_of_seeds(seeds)
     text = f"{what}; {spread}" if what else spread
     title = small_title(text)
     titled: altair.TopLevelMixin = chart.properties(title=title)

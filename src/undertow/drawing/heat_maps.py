@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import altair
 
-from undertow.drawing.titles import small_title
+from undertow.drawing.titles import mean_of_seeds, small_title
 from undertow.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,13 +71,11 @@ def heat_map(
         .transform_filter(on)
         for ink, on in (("black", "datum.pale === true"), ("white", "datum.pale === false"))
     ]
-    seeds = int(cells["seeds"].max())  # type: ignore[arg-type]
-    sentence = f"{title}; mean of {seeds} seeds" if seeds > 1 else f"{title}; one seed"
     width, height = 46 * cells[x].n_unique(), 30 * cells[y].n_unique()
     chart: altair.TopLevelMixin = altair.layer(cell, *texts).properties(
         width=max(width, 240),
         height=max(height, 120),
-        title=small_title(sentence),
+        title=small_title(f"{title}; {mean_of_seeds(cells['seeds'], band=False)}"),
     )
     return chart
 

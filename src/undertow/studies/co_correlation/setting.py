@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from undertow.studies.data_names import written
 from undertow.studies.presence import present
 from undertow.studies.study import Scale
 
@@ -102,5 +103,5 @@ def chance(variant: str) -> float:
 
 
 def data_names(frame: Any) -> str:
-    """ "on mnist", for notes and titles."""
-    return "on " + ", ".join(frame["data_name"].unique().sort())
+    """ "on MNIST", for notes and titles."""
+    return f"on {written(frame['data_name'])}"

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.drawing.titles import small_title
+from undertow.drawing.titles import mean_of_seeds, small_title
 from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.data_names import written
 from undertow.studies.feature_averaging.lines import after_training, mean
 from undertow.studies.study import Figure, Part, Scale
 
@@ -134,7 +135,7 @@ def blocks(frame: polars.DataFrame, *, centred: bool) -> Finding:
     worst = gaps.group_by("seed").agg(column("gap").min()).sort("seed")["gap"]
     note = (
         "effect: least cosine with an own class less largest with another, of a side's mean neuron, worse side; own "
-        f"classes {mean(gaps['least']):.2f} to {mean(gaps['largest']):.2f}; on {', '.join(table['of'].unique())}"
+        f"classes {mean(gaps['least']):.2f} to {mean(gaps['largest']):.2f}; on {written(table['of'])}"
     )
     return decide(worst.to_list(), above=0.0, note=note)
 
@@ -151,7 +152,7 @@ def diagonal(frame: polars.DataFrame, *, centred: bool) -> Finding:
     shares = rows.group_by("seed").agg(column("first").cast(polars.Float64).mean()).sort("seed")["first"]
     note = (
         "effect: share of threes whose largest mean cosine is with their own class; the mean own cosine is "
-        f"{mean(rows['own']):.2f}; on {', '.join(table['of'].unique())}"
+        f"{mean(rows['own']):.2f}; on {written(table['of'])}"
     )
     return decide(shares.to_list(), above=0.9, within=(0.0, 1.0), note=note)
 
@@ -186,7 +187,7 @@ def heat_maps(frame: polars.DataFrame) -> altair.TopLevelMixin:
         for part in _PARTS
         for centred in (False, True)
     ]
-    text = f"{', '.join(table['of'].unique())}; mean of {table['seed'].n_unique()} seeds"
+    text = f"{written(table['of'])}; {mean_of_seeds([table['seed'].n_unique()], band=False)}"
     chart: altair.TopLevelMixin = altair.concat(*maps, columns=2).properties(title=small_title(text))
     return chart
 

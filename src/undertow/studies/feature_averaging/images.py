@@ -17,6 +17,7 @@ import numpy as np
 
 from undertow.errors import InputError
 from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.data_names import written
 from undertow.studies.feature_averaging.lines import after_training, lines, mean
 from undertow.studies.presence import present
 from undertow.studies.study import Figure, Part, Scale
@@ -202,7 +203,7 @@ def gain(frame: polars.DataFrame, *, how: str, against: str) -> Finding:
     note = (
         f"effect: {effect}, ten-class less two-class supervision; points of accuracy by ε: {by_radius}; clean "
         f"{means['two', 'sum']:.3g} (two), {means['ten', 'sum']:.3g} (ten, by Σ−Σ), {means['ten', 'max']:.3g} (ten, by "
-        f"the largest); on {', '.join(table['data_name'].unique())}"
+        f"the largest); on {written(table['data_name'])}"
     )
     return decide(values, above=0.0, note=note)
 
@@ -219,9 +220,12 @@ def curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
     }
     column = polars.col
     table = accuracies(frame).filter(column("how").is_in(list(panels)))
+    by_sum = table.filter(column("how") == "sum:gradient")
     # A one-logit network has a single decision: it is the same curve in the panel of the largest class.
-    one = table.filter(column("part").str.ends_with("two") & (column("how") == "sum:gradient"))
-    table = polars.concat([table, one.with_columns(how=polars.lit("max:gradient"))])
+    one = by_sum.filter(column("part").str.ends_with("two")).with_columns(how=polars.lit("max:gradient"))
+    # Before any attack the decision is that of the read-out.
+    clean = by_sum.filter(column("radius") == 0).with_columns(how=polars.lit("native"))
+    table = polars.concat([table, one, clean])
     two, ten = "trained on 2 classes", "trained on 10 classes"
     tidy = table.with_columns(
         panel=column("how").replace_strict(panels),
@@ -239,7 +243,7 @@ def curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
         panel="panel",
         panels=list(panels.values()),
         width=190,
-        note=f"{', '.join(table['data_name'].unique())}, test images",
+        note=f"{written(table['data_name'])}, test images",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from undertow.drawing.titles import small_title
+from undertow.drawing.titles import mean_of_seeds, small_title
 
 if TYPE_CHECKING:
     import altair
@@ -61,13 +61,19 @@ def lines(
 
     by = [name for name in (panel, colour, x) if name]
     value = polars.col("value")
-    summary = tidy.group_by(by).agg(mean=value.mean(), smallest=value.min(), largest=value.max()).sort(by)
+    summary = (
+        tidy.group_by(by)
+        .agg(
+            mean=value.mean(), smallest=value.min(), largest=value.max(), seeds=polars.col("seed").n_unique()
+        )
+        .sort(by)
+    )
     scale = altair.Scale(type="log", nice=False) if log else altair.Scale(zero=False, nice=False)
     legend = altair.Legend(
         labelLimit=260, orient="top", symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1, columns=3
     )
     base = altair.Chart().encode(
-        altair.X(f"{x}:Q", title=x_title, scale=scale),
+        altair.X(f"{x}:Q", title=x_title, scale=scale, axis=altair.Axis(labelSeparation=8)),
         altair.Color(
             f"{colour}:N",
             title=None,
@@ -79,7 +85,9 @@ def lines(
     limits: Any = altair.Scale(domain=list(y_domain), clamp=True) if y_domain else altair.Undefined
     axis = altair.Y("mean:Q", title=y_title, scale=limits)
     layers: list[Any] = [
-        base.mark_area(opacity=0.15).encode(altair.Y("smallest:Q", title=y_title), altair.Y2("largest:Q")),
+        base.mark_area(opacity=0.15).encode(
+            altair.Y("smallest:Q", title=y_title, scale=limits), altair.Y2("largest:Q")
+        ),
         base.mark_line(strokeWidth=1.8).encode(axis),
         base.mark_point(filled=True, size=22).encode(
             axis, tooltip=[f"{colour}:N", f"{x}:Q", "mean:Q", "smallest:Q", "largest:Q"]
@@ -91,7 +99,9 @@ def lines(
     data = altair.InlineData(values=summary.to_dicts())
     chart: Any = altair.layer(*layers, data=data).properties(width=width, height=190)
     if panel is not None:
-        chart = chart.facet(column=altair.Column(f"{panel}:N", title=None, sort=panels))
-    text = f"{note}; mean of {tidy['seed'].n_unique()} seeds, band: smallest to largest"
-    titled: altair.TopLevelMixin = chart.properties(title=small_title(text))
+        columns = 4 if tidy[panel].n_unique() <= 4 else 3
+        chart = chart.facet(altair.Facet(f"{panel}:N", title=None, sort=panels), columns=columns)
+    titled: altair.TopLevelMixin = chart.properties(
+        title=small_title(f"{note}; {mean_of_seeds(summary['seeds'])}")
+    )
     return titled

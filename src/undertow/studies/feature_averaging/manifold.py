@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.drawing.titles import small_title
 from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.data_names import written
 from undertow.studies.feature_averaging.lines import after_training, mean
 from undertow.studies.study import Figure, Part, Scale
 
@@ -189,7 +190,7 @@ def beyond_chance(frame: polars.DataFrame, *, key: str) -> Finding:
     what = "tangent planes of local PCA" if suffix else "plane of the first principal directions"
     note = (
         f"effect: share of ‖δ‖² off the {what}, less that of a random direction "
-        f"({mean(table[f'chance{suffix}']):.2g}); on {', '.join(table['data_name'].unique())}"
+        f"({mean(table[f'chance{suffix}']):.2g}); on {written(table['data_name'])}"
     )
     return decide(excess, above=0.0, note=note)
 
@@ -199,7 +200,7 @@ def beyond_data(frame: polars.DataFrame) -> Finding:
     table = splits(frame)
     note = (
         "effect: share of ‖δ‖² off the principal plane, less the share of the data's variance off it "
-        f"({mean(table['data']):.2g}); on {', '.join(table['data_name'].unique())}"
+        f"({mean(table['data']):.2g}); on {written(table['data_name'])}"
     )
     return decide((table["off"] - table["data"]).to_list(), above=0.0, note=note)
 
@@ -209,7 +210,7 @@ def mostly_off_pca(frame: polars.DataFrame) -> Finding:
     table = splits(frame)
     note = (
         f"effect: share of ‖δ‖² off the principal plane; chance {mean(table['chance']):.2g}; within the plane the "
-        f"boundary is {mean(table['stretch']):.3g} times as far; on {', '.join(table['data_name'].unique())}"
+        f"boundary is {mean(table['stretch']):.3g} times as far; on {written(table['data_name'])}"
     )
     return decide(table["off"].to_list(), above=0.5, within=(0.0, 1.0), note=note)
 
@@ -233,11 +234,15 @@ def shares(frame: polars.DataFrame) -> altair.TopLevelMixin:
     rows = []
     for row in table.iter_rows(named=True):
         pca = row["part"] == "manifold-pca"
-        where = f"{row['data_name']}, principal plane" if pca else f"subspace, start σ = {row['std']:.2g}"
+        where = (
+            f"{written([row['data_name']])}, principal plane"
+            if pca
+            else f"subspace, start σ = {row['std']:.2g}"
+        )
         shares = {"share": row["off"], "chance": row["chance"], "data": row["data"]}
         rows.append({"where": where, "seed": row["seed"], **shares})
         if pca:
-            local = f"{row['data_name']}, local PCA"
+            local = f"{written([row['data_name']])}, local PCA"
             rows.append(
                 {
                     "where": local,

@@ -9,7 +9,7 @@ import altair
 import polars
 
 from undertow.drawing.palette import KINDS
-from undertow.drawing.titles import small_title
+from undertow.drawing.titles import mean_of_seeds, small_title
 from undertow.studies.feature_averaging.radius import provable, radii
 from undertow.studies.feature_averaging.sizes import most, networks
 
@@ -177,7 +177,6 @@ def _curves(
 
 
 def _titled(chart: Any, frame: polars.DataFrame, what: str) -> altair.TopLevelMixin:
-    text = f"{what}; mean of {frame['seed'].n_unique()} seeds, band: smallest to largest"
-    title = small_title(text)
-    titled: altair.TopLevelMixin = chart.properties(title=title)
+    seeds = frame.group_by("part").agg(polars.col("seed").n_unique())["seed"]
+    titled: altair.TopLevelMixin = chart.properties(title=small_title(f"{what}; {mean_of_seeds(seeds)}"))
     return titled

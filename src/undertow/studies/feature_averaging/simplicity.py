@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.errors import InputError
 from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.data_names import written
 from undertow.studies.feature_averaging.lines import after_training, lines, mean
 from undertow.studies.study import Figure, Part, Scale
 
@@ -198,7 +199,7 @@ def linear_then_not(frame: polars.DataFrame) -> altair.TopLevelMixin:
         log=True,
         width=420,
         y_domain=(0.75, 1.0),
-        note=f"Parity on {', '.join(frame['data_name'].unique())}, test points",
+        note=f"Parity on {written(frame['data_name'])}, test points",
     )
 
 

@@ -7,7 +7,7 @@ import polars
 
 from undertow.drawing.cosine_maps import cosine_map
 from undertow.drawing.palette import KINDS
-from undertow.drawing.titles import small_title
+from undertow.drawing.titles import mean_of_seeds, small_title
 from undertow.errors import InputError
 from undertow.studies.feature_averaging.lines import after_training
 from undertow.studies.feature_averaging.sizes import most
@@ -29,7 +29,7 @@ def cosine_maps(frame: polars.DataFrame) -> altair.TopLevelMixin:
     labels = {"averaging": "binary labels: averaging", "decoupling": "cluster labels: decoupling"}
     cells = (
         pairs.group_by("part", "neuron", "feature")
-        .agg(polars.col("value").mean())
+        .agg(polars.col("value").mean(), seeds=polars.col("seed").n_unique())
         .with_columns(polars.col("part").replace(labels))
         .sort("part", "neuron", "feature")
     )
@@ -43,7 +43,8 @@ def cosine_maps(frame: polars.DataFrame) -> altair.TopLevelMixin:
         number=".2f",
         letters=9,
     )
-    text = f"cos(w_r, μ_j) after training, mean of {frame['seed'].n_unique()} seeds, d = {most(frame, 'd')}"
+    seeds = mean_of_seeds(cells["seeds"], band=False)
+    text = f"cos(w_r, μ_j) after training, d = {most(frame, 'd')}; {seeds}"
     chart: altair.TopLevelMixin = (
         layers.facet(column=altair.Column("part:N", title=None, sort=list(labels.values())))
         .resolve_scale(y="independent")

@@ -1,0 +1,18 @@
+"""The names of data sets as one writes them, for notes and titles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["written"]
+
+_WRITTEN = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
+
+
+def written(names: Iterable[str]) -> str:
+    """Every name once, in alphabetical order.
+
+    >>> written(["mnist", "digits", "mnist"])
+    'digits, MNIST'
+    """
+    return ", ".join(_WRITTEN.get(name, name) for name in sorted(set(names)))
