@@ -45,7 +45,8 @@ class Clock(Watch):
         cost = self.store.trial(group.trials[0].id).provenance["cost"]
         split = {"training": cost["training"], **cost["measuring"]}
         seconds = {name: len(group.trials) * each for name, each in split.items()}
-        seconds["rest"] = wall - sum(seconds.values())
+        # None is left where the group was resumed, or run by another process on the same folder.
+        seconds["rest"] = max(wall - sum(seconds.values()), 0.0)
         self.seconds.update(seconds)
         shown = "  ".join(f"{name} {each:.2f}" for name, each in seconds.items())
         print(f"{self.describe(group)}: {wall:7.2f} s   {shown}", flush=True)

@@ -43,7 +43,7 @@ STUDY = Study(
         "smoke": "190 small trials on digits, about 17 s on two cores",
         "laptop": "trials on 3,840 images of MNIST (Fashion-MNIST or digits where it is not on this machine); "
         "about 3 minutes on two cores",
-        "paper": "140 networks on all of MNIST, 6 minutes on one H200 and as long again for the attacks; smaller parts "
+        "paper": "140 networks on all of MNIST, 5 minutes on one H200 and as long again for the attacks; smaller parts "
         "beside them",
     },
     variants={
