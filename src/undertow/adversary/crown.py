@@ -8,13 +8,15 @@ whose minimum is A·x + c − ε‖A‖_dual. Everything is in float64.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
+from undertow.adversary.geometry import steepest
 from undertow.adversary.layers import Affine, Kink, Stage
 
-__all__ = ["certified_radii", "gap_bounds"]
+__all__ = ["certified_radii", "gap_bounds", "weakest_directions"]
 
 _CHUNK = 2**22  # float64 entries of one array of backward rows: 32 MiB
 
@@ -30,19 +32,39 @@ def gap_bounds(stages: list[Stage], x: Tensor, y: Tensor, eps: Tensor, norm: flo
     return _gaps(_Limits(stages, x[:1].double(), norm), x.double(), y, eps.double())
 
 
+def weakest_directions(stages: list[Stage], x: Tensor, y: Tensor, eps: Tensor, norm: float) -> Tensor:
+    """Directions of unit norm (B, d): x_i + ε_i·direction is where the smallest linear bound on the ball is smallest.
+
+    The true score difference need not be small there. But unlike a gradient the bound knows of neurons that are off
+    at x and can come on within the ball.
+
+    >>> linear = Affine(torch.nn.Identity(), torch.tensor([[0.0, 0.0], [3.0, 4.0]]).double())
+    >>> x, y, eps = torch.tensor([[1.0, 1.0]]), torch.tensor([1]), torch.tensor([1.0])
+    >>> weakest_directions([linear], x, y, eps, 2.0)
+    tensor([[-0.6000, -0.8000]], dtype=torch.float64)
+    """
+    limits = _Limits(stages, x[:1].double(), norm)
+    found = []
+    for lower, rows in _linear_gaps(limits, x.double(), y, eps.double()):
+        found.append(-steepest(rows[torch.arange(len(rows)), lower.argmin(1)], norm))
+    return torch.cat(found)
+
+
 def _gaps(limits: _Limits, x: Tensor, y: Tensor, eps: Tensor) -> Tensor:
-    stages = limits.stages
+    return torch.cat([lower for lower, _ in _linear_gaps(limits, x, y, eps)])
+
+
+def _linear_gaps(limits: _Limits, x: Tensor, y: Tensor, eps: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Part by part, the bounds of ``gap_bounds`` and the rows (b, k, d) of the linear functions behind them."""
     classes = limits.shapes[-1].numel()
     width = max(shape.numel() for shape in limits.shapes)
-    bounds = []
     for part, labels, radius in zip(
         *(torch.split(t, max(1, _CHUNK // (width * classes))) for t in (x, y, eps)), strict=True
     ):
         eye = torch.eye(classes, dtype=torch.float64, device=x.device)
         rows = eye[labels].unsqueeze(1) - eye
-        lower = _backward(stages, limits, limits.activations(part, radius), rows, part, radius)
-        bounds.append(lower.scatter(1, labels.unsqueeze(1), math.inf))
-    return torch.cat(bounds)
+        lower, rows = _backward(limits.stages, limits, limits.activations(part, radius), rows, part, radius)
+        yield lower.scatter(1, labels.unsqueeze(1), math.inf), rows
 
 
 def certified_radii(
@@ -153,7 +175,7 @@ class _Limits:
             rows[0, torch.arange(len(some)), some] = 1.0
             rows[1, torch.arange(len(some)), some] = -1.0
             both = rows.reshape(1, 2 * len(some), *shape).expand(len(x), *[-1] * (1 + len(shape)))
-            bound = _backward(self.stages[:index], self, found, both, x, eps)
+            bound, _ = _backward(self.stages[:index], self, found, both, x, eps)
             parts.append(bound.reshape(len(x), 2, len(some)))
         sides = torch.cat(parts, 2)
         return sides[:, 0].reshape(-1, *shape), -sides[:, 1].reshape(-1, *shape)
@@ -166,8 +188,8 @@ def _backward(
     rows: Tensor,
     x: Tensor,
     eps: Tensor,
-) -> Tensor:
-    """Lower bounds (B, K) of rows · output over the ball; rows (B, K, *out)."""
+) -> tuple[Tensor, Tensor]:
+    """Lower bounds (B, K) of rows · output over the ball, rows (B, K, *out), and of what linear function: (B, K, d)."""
     batch, count = rows.shape[:2]
     constant = rows.new_zeros(batch, count)
     for index in range(len(stages) - 1, -1, -1):
@@ -181,7 +203,7 @@ def _backward(
             constant = constant + shift
     rows = rows.flatten(2)
     centre = torch.einsum("bkd,bd->bk", rows, x.flatten(1))
-    return centre + constant - eps.unsqueeze(1) * _dual(rows, limits.norm)
+    return centre + constant - eps.unsqueeze(1) * _dual(rows, limits.norm), rows
 
 
 def _through_kink(rows: Tensor, lower: Tensor, upper: Tensor, slope: float) -> tuple[Tensor, Tensor]:

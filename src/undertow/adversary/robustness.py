@@ -15,6 +15,7 @@ from undertow.adversary.closest import first_examples
 from undertow.adversary.crown import certified_radii
 from undertow.adversary.exact import exact_distance
 from undertow.adversary.geometry import check_norm, lengths
+from undertow.adversary.guided import follow_certificate
 from undertow.adversary.layers import Kink, Stage, stages_of
 from undertow.adversary.objectives import gradient
 from undertow.adversary.refine import refine
@@ -62,12 +63,12 @@ def robustness(
 ) -> Robustness:
     """Bracket the distance R(x) from each sample to the nearest input that is classified wrongly.
 
-    ``attacked`` is the norm of the closest adversarial example of targeted FAB and DeepFool, shortened by
-    APGD in ever smaller balls (two thirds of the cost, which ``shorten=False`` saves). ``certified`` comes
-    from linear bounds (CROWN) on chains of affine layers and ReLU or leaky ReLU; for other networks it is the
-    estimate q / max‖∇q‖ over points sampled in the ball, and ``proved`` is False. ``exact`` (two-layer
-    networks; "auto": up to 64 neurons) is branch and bound for L2 and a mixed-integer program for L∞,
-    ``seconds`` for each network, shared by its samples.
+    ``attacked`` is the norm of the closest adversarial example of targeted FAB and DeepFool, shortened by APGD
+    in ever smaller balls (most of the cost, which ``shorten=False`` saves) and from where the certificate is
+    weakest. ``certified`` comes from linear bounds (CROWN) on chains of affine layers and
+    ReLU or leaky ReLU; for other networks it is the estimate q / max‖∇q‖ over points sampled in the ball, and
+    ``proved`` is False. ``exact`` (two-layer networks; "auto": up to 64 neurons) is branch and bound for L2
+    and a mixed-integer program for L∞, ``seconds`` for each network, shared by its samples.
 
     >>> line = nn.Sequential(nn.Linear(2, 1, bias=False)).requires_grad_(False)
     >>> _ = line[0].weight.copy_(torch.tensor([[3.0, 4.0]]))
@@ -82,11 +83,15 @@ def robustness(
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
         first_examples(search)
-        if shorten:
-            refine(search)
         chains = [stages_of(classifier, module, x) for module in classifier.modules]
         known = [chain for chain in chains if chain is not None]
-        if known and len(known) == len(chains):
+        readable = bool(known) and len(known) == len(chains)
+        if shorten:
+            refine(search, restarts=0 if readable else 3)
+        if readable:  # after that: what is shorter for now may end in a worse place
+            helped = follow_certificate(search, known, x.shape[1:])
+            if shorten:
+                refine(search, restarts=0, only=helped)
             linear = not any(isinstance(stage, Kink) for chain in known for stage in chain)
             certificate, proved = ("linear-exact" if linear and scorer.bounds is None else "crown"), True
             certified = torch.stack(

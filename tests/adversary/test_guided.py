@@ -1,0 +1,79 @@
+"""Attacks from the certificate's weakest points, where a gradient alone goes astray."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from undertow.adversary.classifier import as_classifier
+from undertow.adversary.closest import first_examples
+from undertow.adversary.crown import gap_bounds, weakest_directions
+from undertow.adversary.guided import follow_certificate
+from undertow.adversary.layers import stages_of
+from undertow.adversary.robustness import robustness
+from undertow.adversary.search import begin
+
+
+def one_feature_each(k: int = 10, *, off: float = 0.05) -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
+    """One neuron for each of k orthonormal centres, ± read-out, and the centres, where all neurons but one are off.
+
+    The nearest error lies where k/2 neurons that are off come on together; the gradient at a centre knows of one.
+    """
+    hidden, output = nn.Linear(k, k), nn.Linear(k, 1, bias=False)
+    signs = torch.where(torch.arange(k) < k // 2, 1.0, -1.0)
+    with torch.no_grad():
+        hidden.weight.copy_(torch.eye(k))
+        hidden.bias.fill_(-off)
+        output.weight.copy_(signs[None])
+    net = nn.Sequential(hidden, nn.ReLU(), output).double()
+    noise = torch.randn(k, k, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return net, torch.eye(k).double() + 0.01 * noise, (signs > 0).long()
+
+
+@pytest.mark.parametrize("norm", [2.0, math.inf])
+def test_the_weakest_direction_attains_the_bound(norm: float) -> None:
+    net, x, y = one_feature_each()
+    stages = stages_of(as_classifier(net), net, x)
+    assert stages is not None
+    eps = torch.linspace(0.1, 0.6, len(x)).double()
+    directions = weakest_directions(stages, x, y, eps, norm)
+    size = directions.abs().amax(1) if norm == math.inf else directions.norm(dim=1)
+    assert torch.allclose(size, torch.ones_like(size))
+    # No other point of the ball has a smaller difference of scores than what the bound says of this one.
+    bound = gap_bounds(stages, x, y, eps, norm).amin(1)
+    at = net(x + eps[:, None] * directions)[:, 0] * (2 * y - 1)
+    assert (at >= bound - 1e-12).all()
+
+
+def test_it_finds_what_neurons_that_are_off_do_together() -> None:
+    net, x, y = one_feature_each()
+    with as_classifier(net).scoring(x, y) as scorer:
+        search = begin(scorer, x, y, norm=2.0, seed=0)
+        first_examples(search)
+        before = search.distance.clone()
+        chain = stages_of(as_classifier(net), net, x)
+        assert chain is not None
+        follow_certificate(search, [chain], x.shape[1:])
+    found = robustness(net, x, y, exact=True, seconds=60)
+    assert set(found.status) == {"exact"}
+    assert float((before[0] / found.exact).min()) > 1.1, "the gradient attacks find it alone"
+    assert float((search.distance[0] / found.exact).max()) < 1.02
+    moved = net(search.example[0])[:, 0] * (2 * y - 1)
+    assert (moved <= 0).all()
+    assert torch.allclose((search.example[0] - x).norm(dim=1), search.distance[0])
+
+
+def test_clean_errors_and_samples_without_an_example_are_left_alone() -> None:
+    net, x, y = one_feature_each(4)
+    y = y.clone()
+    y[0] = 1 - y[0]
+    with as_classifier(net).scoring(x, y) as scorer:
+        search = begin(scorer, x, y, norm=2.0, seed=0)
+        chain = stages_of(as_classifier(net), net, x)
+        assert chain is not None
+        follow_certificate(search, [chain], x.shape[1:])
+    assert search.distance[0, 0] == 0
+    assert search.distance[0, 1:].isinf().all()
