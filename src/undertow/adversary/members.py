@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import stack_module_state
 
 from undertow.errors import ModelError
-from undertow.members import over_members
+from undertow.members import first_unlike, over_members
 
 __all__ = ["stacked"]
 
@@ -51,13 +51,12 @@ def stacked(nets: Sequence[nn.Module]) -> Callable[[Tensor], Tensor]:
 def _check_alike(nets: Sequence[nn.Module]) -> None:
     if not nets:
         raise ModelError("an empty list of networks cannot be attacked: pass at least one")
-    shapes = [{name: value.shape for name, value in net.state_dict().items()} for net in nets]
-    for index, (net, shape) in enumerate(zip(nets, shapes, strict=True)):
-        if str(net) != str(nets[0]) or shape != shapes[0]:
-            raise ModelError(
-                f"network {index} differs from network 0 in architecture: only networks of one "
-                "architecture share a member axis; attack the others in separate calls"
-            )
+    index = first_unlike(nets)
+    if index is not None:
+        raise ModelError(
+            f"network {index} differs from network 0 in architecture: only networks of one architecture share a "
+            f"member axis; attack it in a call of its own.\nnetwork 0: {nets[0]}\nnetwork {index}: {nets[index]}"
+        )
 
 
 def _is_mlp(net: nn.Module) -> bool:
