@@ -187,6 +187,30 @@ def test_curves_are_the_records_and_come_piece_by_piece(tmp_path: Path) -> None:
         assert all(each["anew"] for each in answer["curves"])
 
 
+@pytest.mark.parametrize(
+    ("measure", "key", "error", "sign"),
+    [
+        ("robust-accuracy", "0.5", None, "≤ "),
+        ("cluster-radius", "native:certified@0.1", None, "≥ "),
+        ("energy", "", 1e-3, ""),
+        ("accuracy", "", None, ""),
+    ],
+)
+def test_bounds_whose_error_nobody_knows_have_their_sign(
+    measure: str, key: str, error: float | None, sign: str, tmp_path: Path
+) -> None:
+    Store(tmp_path).add_study(STUDY)
+    running, follower = STUDY.groups[0], Follower(Folder(tmp_path))
+    trials = [trial.id for trial in running.trials]
+    with Lock(tmp_path / "locks" / f"{running.id}.lock"):
+        beacon = Beacon(tmp_path / "work" / running.id, running.id, trials, every=0.0)
+        beacon.tell(1, 9, encode_all([Record(trials[0], 1, 0, measure, key, 0.5, error)]))
+        follower.look()
+        curves = Curves(Selection(STUDY.label, measure, key), follower)
+        curves.update()
+        assert curves.since(0)["sign"] == sign
+
+
 def test_long_curves_are_thinned_but_keep_their_ends(tmp_path: Path) -> None:
     study = tiny_study(
         training={"learning_rate": 0.001, "epochs": 1200},

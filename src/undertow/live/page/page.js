@@ -214,6 +214,7 @@ async function growCurves() {
     if (answer.name !== known.name) { chart.clear(); trials = {}; leftOut = answer.left_out ?? 0; }
     known = { name: answer.name, since: answer.revision };
     Object.assign(trials, answer.trials);
+    chart.sign = answer.sign;
     for (const curve of answer.curves) chart.extend(curve.trial, curve);
     dress();
   }
