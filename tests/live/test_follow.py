@@ -253,10 +253,22 @@ def test_time_left_is_judged_by_trials_of_the_same_kind() -> None:
     left = time_left([PART], done, {"g": RUNNING}, waiting)
     # 5 s of the running group; two narrow ones at its pace, 100 / 10 / 2 s each; two wide ones at 40 s each
     assert left.seconds == pytest.approx(5 + 2 * 5 + 2 * 40)
-    assert left.basis == "from the pace of 1 running group and 4 trials"
+    assert left.basis == "from the pace of 1 running group and 4 trials, last measurements not counted"
     other = replace(RUNNING, group="h", trials=("9-2",), step=0, rate=100 / 40)
     side_by_side = time_left([PART], done, {"g": RUNNING, "h": other}, waiting - {"9-2"})
     assert side_by_side.seconds == pytest.approx((5 + 40 + 2 * 5 + 40) / 2)
+
+
+def test_time_left_counts_the_measurement_after_the_last_step() -> None:
+    done = {"9-0": Done("finished", seconds=40.0, ending=30.0)}
+    left = time_left([PART], done, {"g": RUNNING}, {"1-2"})
+    # 5 s of steps and three times all 10 s of them; one more trial like the group's two, 40 s together
+    assert left.seconds == pytest.approx(5 + 30 + 20)
+    assert left.basis == "from the pace of 1 running group and 3 trials"
+    over = replace(RUNNING, step=100)  # only told when it has been measured
+    assert time_left([PART], done, {"g": over}, set()).seconds == 0
+    elsewhere = replace(PART, trials={"9-0": {"width": 9}}), replace(PART, trials={"1-0": {}, "1-1": {}})
+    assert time_left(elsewhere, done, {"g": RUNNING}, set()).seconds == pytest.approx(5)
 
 
 def test_all_is_done_only_when_nothing_has_failed() -> None:
