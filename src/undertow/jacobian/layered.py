@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.jacobian.factor import Factor
+from undertow.sequences import unrolled
 
 __all__ = ["LayeredOperator", "Layers", "layers_of", "scaled_gram"]
 
@@ -36,7 +37,7 @@ def layers_of(f: object) -> Layers | None:
     Only exact types without hooks or parametrizations are recognised: whatever a subclass or a hook
     may do is left to autograd.
     """
-    modules = _flatten(f)
+    modules = unrolled(f)
     if modules is None:
         return None
     flattens = False
@@ -57,20 +58,6 @@ def layers_of(f: object) -> Layers | None:
         elif type(module) not in _NEUTRAL:
             return None
     return Layers(flattens, tuple(linears), tuple(activations)) if linears else None
-
-
-def _flatten(f: object) -> list[nn.Module] | None:
-    if not isinstance(f, nn.Module) or f._forward_hooks or f._forward_pre_hooks or "forward" in vars(f):
-        return None
-    if type(f) is not nn.Sequential:
-        return [f]
-    modules: list[nn.Module] = []
-    for child in f:
-        below = _flatten(child)
-        if below is None:
-            return None
-        modules += below
-    return modules
 
 
 class LayeredOperator:
