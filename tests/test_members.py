@@ -1,4 +1,4 @@
-"""Networks applied over their stacked weights give what each gives alone, with and without convolutions."""
+"""Networks as members of one: told apart where they differ, and over stacked weights what each gives alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import stack_module_state
 
-from undertow.members import over_members
+from undertow.members import first_unlike, over_members
 from undertow.models import resnet
 
 MEMBERS, SAMPLES = 3, 4
@@ -68,3 +68,25 @@ def test_outputs_and_gradients_are_those_of_each_member_alone(make: object, own:
         expected = torch.autograd.grad(alone.square().sum(), list(net.parameters()))
         for found, each in zip(gradients, expected, strict=True):
             torch.testing.assert_close(found[member], each)
+
+
+class _Hidden(nn.Module):
+    """Prints the same whatever its sizes: only parameters and buffers tell."""
+
+    def __init__(self, weights: int, buffer: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(weights))
+        self.register_buffer("scale", torch.zeros(buffer), persistent=False)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [nn.Sequential(nn.Linear(2, 2), nn.Tanh()), _Hidden(3, 1), _Hidden(2, 2)],
+    ids=["another activation", "another parameter", "another buffer"],
+)
+def test_a_network_of_another_architecture_is_found(other: nn.Module) -> None:
+    first: nn.Module = (
+        _Hidden(2, 1) if isinstance(other, _Hidden) else nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    )
+    assert first_unlike([first, first, other, first]) == 2
+    assert first_unlike([first, first]) is None

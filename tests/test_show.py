@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,10 +129,23 @@ def test_a_sparkline_shows_change_not_rounding() -> None:
 def test_many_kinds_are_averaged_together_and_diverged_trials_left_out() -> None:
     rows = [
         {"trial": f"{q}{seed}", "step": step, "measure": "loss", "key": "mean", "value": float(q + step),
-         "status": "diverged" if q == 9 else "finished", "q": q, "seed": seed}
+         "error": None, "status": "diverged" if q == 9 else "finished", "q": q, "seed": seed}
         for q in range(10) for seed in range(2) for step in range(3)
     ]  # fmt: skip
     (line,) = main_curves(polars.DataFrame(rows), ["q", "seed"])
     assert (line.kind, line.trials, line.values) == ("", 18, (4.0, 5.0, 6.0))
     few = polars.DataFrame([row for row in rows if row["q"] in (1, 2)])
     assert [each.kind for each in main_curves(few, ["q", "seed"])] == ["q 1", "q 2"]
+
+
+def test_accuracies_under_attack_are_shown_as_upper_bounds(tmp_path: Path, show: Show) -> None:
+    probe = {
+        "measures": [{"name": "robust-accuracy", "eps": [0.1], "attack": "pgd-once"}, "accuracy"],
+        "every": 3,
+    }
+    store = Store(tmp_path / "runs")
+    sweep(store, tiny_study(probe=probe, grid={"seed": [0]}), engine=Here())
+    for width in (100, 50):
+        lines = show(store.path, width=width)[1].splitlines()
+        ends = [line for line in lines if " → " in line]
+        assert [re.sub(r"[\d.]+", "…", line.split("  ")[-1]) for line in ends] == ["≤ … → ≤ …", "… → …"]

@@ -1,17 +1,35 @@
-"""One module applied to several members: the same architecture with weights of their own."""
+"""Several networks as members of one: the same architecture with weights of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-__all__ = ["over_members"]
+__all__ = ["first_unlike", "over_members"]
 
 State = Mapping[str, Tensor]
 _CONVOLUTIONS = (nn.modules.conv._ConvNd,)
+
+
+def first_unlike(networks: Sequence[nn.Module]) -> int | None:
+    """The place of the first network whose architecture is not that of ``networks[0]``; None where all are alike.
+
+    Alike are networks that print the same and whose parameters and buffers have the same names and shapes.
+
+    >>> first_unlike([nn.Linear(3, 2), nn.Linear(3, 2), nn.Linear(3, 1)])
+    2
+    """
+    architectures = map(_architecture, networks)
+    first = next(architectures)
+    return next((place for place, other in enumerate(architectures, start=1) if other != first), None)
+
+
+def _architecture(network: nn.Module) -> tuple[str, dict[str, torch.Size]]:
+    held = (*network.named_parameters(), *network.named_buffers())
+    return str(network), {name: tensor.shape for name, tensor in held}
 
 
 def over_members(template: nn.Module) -> Callable[[State, State, Tensor, bool], Tensor]:

@@ -187,6 +187,30 @@ def test_curves_are_the_records_and_come_piece_by_piece(tmp_path: Path) -> None:
         assert all(each["anew"] for each in answer["curves"])
 
 
+@pytest.mark.parametrize(
+    ("measure", "key", "error", "sign"),
+    [
+        ("robust-accuracy", "0.5", None, "≤ "),
+        ("cluster-radius", "native:certified@0.1", None, "≥ "),
+        ("energy", "", 1e-3, ""),
+        ("accuracy", "", None, ""),
+    ],
+)
+def test_bounds_whose_error_nobody_knows_have_their_sign(
+    measure: str, key: str, error: float | None, sign: str, tmp_path: Path
+) -> None:
+    Store(tmp_path).add_study(STUDY)
+    running, follower = STUDY.groups[0], Follower(Folder(tmp_path))
+    trials = [trial.id for trial in running.trials]
+    with Lock(tmp_path / "locks" / f"{running.id}.lock"):
+        beacon = Beacon(tmp_path / "work" / running.id, running.id, trials, every=0.0)
+        beacon.tell(1, 9, encode_all([Record(trials[0], 1, 0, measure, key, 0.5, error)]))
+        follower.look()
+        curves = Curves(Selection(STUDY.label, measure, key), follower)
+        curves.update()
+        assert curves.since(0)["sign"] == sign
+
+
 def test_long_curves_are_thinned_but_keep_their_ends(tmp_path: Path) -> None:
     study = tiny_study(
         training={"learning_rate": 0.001, "epochs": 1200},
@@ -229,10 +253,22 @@ def test_time_left_is_judged_by_trials_of_the_same_kind() -> None:
     left = time_left([PART], done, {"g": RUNNING}, waiting)
     # 5 s of the running group; two narrow ones at its pace, 100 / 10 / 2 s each; two wide ones at 40 s each
     assert left.seconds == pytest.approx(5 + 2 * 5 + 2 * 40)
-    assert left.basis == "from the pace of 1 running group and 4 trials"
+    assert left.basis == "from the pace of 1 running group and 4 trials, last measurements not counted"
     other = replace(RUNNING, group="h", trials=("9-2",), step=0, rate=100 / 40)
     side_by_side = time_left([PART], done, {"g": RUNNING, "h": other}, waiting - {"9-2"})
     assert side_by_side.seconds == pytest.approx((5 + 40 + 2 * 5 + 40) / 2)
+
+
+def test_time_left_counts_the_measurement_after_the_last_step() -> None:
+    done = {"9-0": Done("finished", seconds=40.0, ending=30.0)}
+    left = time_left([PART], done, {"g": RUNNING}, {"1-2"})
+    # 5 s of steps and three times all 10 s of them; one more trial like the group's two, 40 s together
+    assert left.seconds == pytest.approx(5 + 30 + 20)
+    assert left.basis == "from the pace of 1 running group and 3 trials"
+    over = replace(RUNNING, step=100)  # only told when it has been measured
+    assert time_left([PART], done, {"g": over}, set()).seconds == 0
+    elsewhere = replace(PART, trials={"9-0": {"width": 9}}), replace(PART, trials={"1-0": {}, "1-1": {}})
+    assert time_left(elsewhere, done, {"g": RUNNING}, set()).seconds == pytest.approx(5)
 
 
 def test_all_is_done_only_when_nothing_has_failed() -> None:

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from undertow.errors import ConfigError, InputError
+from undertow.jacobian.seams import chain
+from undertow.measures.chain import chain_norms_together
 from undertow.models import mlp, two_layer
 from undertow.models.initialisation import Gaussian
 from undertow.probe.chain import Chain
@@ -35,6 +37,41 @@ def test_the_factors_of_a_deep_network_multiply_to_its_energy() -> None:
         list(
             Chain()(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)), torch.ones(1, 2), None)
         )
+
+
+@pytest.mark.parametrize("widths", [[90, 80, 70], [70, 80, 90]], ids=["narrowing", "widening"])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "linear"])
+def test_deep_networks_together_have_the_norms_of_dense_jacobians(activation: str, widths: list[int]) -> None:
+    """Wider than what is solved exactly, so that Lanczos goes through several layers and W₁W₁ᵀ."""
+    generator = torch.Generator().manual_seed(0)
+    nets = [
+        mlp(
+            inputs=100,
+            widths=widths,
+            outputs=5,
+            activation=activation,
+            dtype=torch.float64,
+            generator=generator,
+        )
+        for _ in range(3)
+    ]
+    x = torch.randn(7, 100, dtype=torch.float64, generator=generator)
+    seams = ["activation1", "activation2", "activation3"]
+    for net, norms in zip(nets, chain_norms_together(nets, x, seams=seams, rtol=1e-9), strict=True):
+        *parts, whole = (*chain(net, seams), net)
+        values = [x]
+        for part in parts:
+            values.append(part(values[-1]).detach())
+        for part, at, found in zip(parts, values[:-1], norms.modules, strict=True):
+            torch.testing.assert_close(found.value, _dense(part, at))
+        upto = [parts[0], torch.nn.Sequential(*parts[:2]), torch.nn.Sequential(*parts[:3]), whole]
+        for part, found in zip(upto, norms.prefixes, strict=True):
+            torch.testing.assert_close(found.value, _dense(part, x))
+
+
+def _dense(net: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    jacobians = torch.func.vmap(torch.func.jacrev(lambda v: net(v[None])[0]))(x)
+    return torch.linalg.matrix_norm(jacobians, ord=2).detach()
 
 
 def test_printed_forms_are_those_of_dense_singular_values() -> None:

@@ -15,6 +15,7 @@ from tests.runs.sweeps import fingerprint
 from undertow.errors import ConfigError, InputError, ModelError
 from undertow.models import Scaled, two_layer
 from undertow.probe import Accuracy, Collaboration, Energy, Loss, Measure, Probe, RobustAccuracy, StableRank
+from undertow.probe.chain import Chain
 from undertow.probe.together import read_together
 from undertow.runs.config import validate
 from undertow.runs.engines.here import Here
@@ -55,6 +56,8 @@ def agree(measure: Measure, nets: list[nn.Module], x: Tensor, y: Tensor) -> None
 MEASURES: list[Measure] = [
     Collaboration("activation"),
     Collaboration("hidden"),
+    Chain(("activation",)),
+    Chain(("hidden",)),
     Energy(),
     Accuracy(),
     Loss(),
@@ -70,7 +73,9 @@ def test_together_is_each_alone(measure: Measure, activation: str, outputs: int)
     agree(measure, networks(activation=activation, outputs=outputs), x, y)
 
 
-@pytest.mark.parametrize("measure", [Collaboration("1"), Energy(), Accuracy(), Loss()], ids=str)
+@pytest.mark.parametrize(
+    "measure", [Collaboration("1"), Chain(("1", "2")), Energy(), Accuracy(), Loss()], ids=str
+)
 def test_networks_of_other_kinds_are_measured_too(measure: Measure) -> None:
     torch.manual_seed(0)
     nets: list[nn.Module] = [
@@ -85,11 +90,12 @@ def test_robust_accuracy_is_that_of_each() -> None:
     agree(RobustAccuracy(eps=(0.1, 1.0), attack="apgd-ce"), networks(width=16), x, y)
 
 
-def test_a_broken_network_is_named_as_it_is_alone() -> None:
+@pytest.mark.parametrize("measure", [Collaboration("activation"), Chain(("activation",))], ids=str)
+def test_a_broken_network_is_named_as_it_is_alone(measure: Measure) -> None:
     nets, (x, y) = networks(), points()
     nets[1].get_parameter("hidden.weight").data.fill_(float("nan"))
     with pytest.raises(ModelError, match="NaN or Inf"):
-        read_together(Collaboration("activation"), nets, x, y)
+        read_together(measure, nets, x, y)
 
 
 def test_measuring_together_leaves_no_trace() -> None:

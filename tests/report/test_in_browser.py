@@ -260,33 +260,41 @@ def test_a_network_that_diverged_at_once_shares_the_axis_of_the_others(chromium:
 
 
 def test_a_bound_is_not_shown_as_an_error_to_both_sides(chromium: Any, tmp_path: Path) -> None:
-    document = {**own_study().model_dump(mode="json"), "grid": {"seed": [0]}}
+    document = {**own_study().model_dump(mode="json"), "grid": {"seed": [0, 1]}}
     study = validate(StudyConfig, document)
-    (point,) = study.points
     readings = [
         ("energy", "", 2.0, 0.1),
         ("stable-rank", "first", 3.0, 0.25),
         ("stable-rank", "exact", 1.5, 1e-9),
         ("collaboration", "a:co_correlation", 0.5, 0.01),
         ("loss", "mean", 0.75, None),
+        ("robust-accuracy", "0.5", 0.25, None),
+        ("cluster-radius", "certified", 0.125, None),
     ]
-    records = [Record(point.trial.id, 0, 0, *reading) for reading in readings]
-    publish(tmp_path, study, {point.trial.id: records})
+    records = {
+        point.trial.id: [Record(point.trial.id, 0, 0, *reading) for reading in readings]
+        for point in study.points
+    }
+    publish(tmp_path, study, records)
     watched = Watched(chromium, write_report(tmp_path, tmp_path / "report.html"))
     charts = watched.page.locator("#browser-view .chart:has(output)")
-    shown = dict(
-        zip(
-            charts.locator("h4").all_text_contents(),
-            charts.locator("output").all_text_contents(),
-            strict=True,
-        )
-    )
-    assert shown == {
+
+    def shown() -> dict[str, str]:
+        titles, values = (charts.locator(part).all_text_contents() for part in ("h4", "output"))
+        return dict(zip(titles, values, strict=True))
+
+    watched.page.select_option('[data-axis="seed"]', "")
+    assert shown()["robust-accuracy · 0.5"] == "step 0: ≤ 0.25 (seed 0), ≤ 0.25 (seed 1)"
+    assert shown()["energy"] == "step 0: 2 (seed 0), 2 (seed 1)"
+    watched.page.select_option('[data-axis="seed"]', "1")
+    assert shown() == {
         "energy": "step 0: 2 +0.1 −0",
         "stable-rank · first": "step 0: 3 +0 −0.25",
         "stable-rank · exact": "step 0: 1.5 ± 1e−9",
         "collaboration · a:co_correlation": "step 0: 0.5 ± 0.01",
         "loss · mean": "step 0: 0.75",
+        "robust-accuracy · 0.5": "step 0: ≤ 0.25",
+        "cluster-radius · certified": "step 0: ≥ 0.125",
     }
     assert not watched.complaints
     watched.context.close()

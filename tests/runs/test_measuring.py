@@ -150,6 +150,7 @@ def test_the_cost_is_split_and_survives_a_stop(tmp_path: Path) -> None:
     parts = [cost["training"], *cost["measuring"].values()]
     assert all(part > 0 for part in parts)
     assert sum(parts) <= cost["seconds"] * (1 + 1e-9)
+    assert 0 < cost["ending"] < cost["seconds"]
 
 
 def test_a_shared_network_follows_the_training() -> None:

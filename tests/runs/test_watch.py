@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 from rich.console import Console
 
@@ -32,8 +33,10 @@ def test_a_log_gets_a_line_every_half_minute_with_the_time_left() -> None:
         now = 200.0
         lines.ended(second, finished=False)  # it failed, and what it had done counts for nothing
     assert written.getvalue().splitlines() == [
-        "tiny: 6 of 12 trials after 0:30, about 1:00 left",
-        "tiny: 6 of 12 trials after 1:05, about 1:31 left",
+        "tiny: 6 of 12 trials after 0:30, about 1:00 left, last measurements not counted",
+        # The first took 40 s from its first sign on, where its steps alone would have taken 20: so the second, after a
+        # quarter of its steps, is an eighth of its time on its way.
+        "tiny: 6 of 12 trials after 1:05, about 1:48 left",
         "tiny: 6 of 12 trials after 1:40, about 3:20 left",
     ]
 
@@ -45,7 +48,25 @@ def test_what_was_done_before_an_interruption_says_nothing_of_the_pace() -> None
     lines.progress(group, 80, 100)  # taken up again at a checkpoint
     now = 30.0
     lines.progress(group, 90, 100)
-    assert written.getvalue() == "tiny: 2 of 3 trials after 0:30, about 0:30 left\n"
+    line = "tiny: 2 of 3 trials after 0:30, about 0:30 left, last measurements not counted\n"
+    assert written.getvalue() == line
+
+
+def test_groups_that_are_mostly_measured_after_their_last_step() -> None:
+    """Four groups of 100 s of steps and 300 s of attacks each, one after the other: the log keeps its promise."""
+    written, now = io.StringIO(), 0.0
+    lines = Lines("tiny", trials=12, done=0, console=Console(file=written, width=200), clock=lambda: now)
+    for place, group in enumerate(tiny_study().groups):
+        for step in range(10):
+            now = 400.0 * place + 10 * step
+            lines.progress(group, step, 10)
+        now = 400.0 * place + 400
+        lines.progress(group, 10, 10)
+        lines.ended(group, finished=True)
+    known = [line for line in written.getvalue().splitlines() if "not counted" not in line]
+    times = [re.findall(r"(\d+):(\d\d)", line) for line in known]
+    assert len(times) == 5
+    assert {sum(60 * int(minutes) + int(seconds) for minutes, seconds in pair) for pair in times} == {1600}
 
 
 def test_a_long_study_does_not_fill_the_log() -> None:

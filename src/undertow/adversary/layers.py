@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.adversary.classifier import Classifier
+from undertow.sequences import unrolled
 
 __all__ = ["Affine", "Kink", "Stage", "stages_of"]
 
@@ -71,7 +72,7 @@ def stages_of(classifier: Classifier, net: nn.Module, x: Tensor) -> list[Stage] 
     A classifier that divides each sample by its norm is such a chain only up to that positive factor, and
     only where the chain is positively homogeneous: its decisions are then those of the chain without it.
     """
-    modules = _unrolled(net)
+    modules = unrolled(net)
     if modules is None:
         return None
     mean, std = (value.double() for value in classifier.normalisation(x[0]))
@@ -114,17 +115,3 @@ def _without_offsets(stages: list[Stage], x: Tensor) -> bool:
             if bool((value != 0).any()):
                 return False
     return True
-
-
-def _unrolled(net: nn.Module) -> list[nn.Module] | None:
-    if net._forward_hooks or net._forward_pre_hooks:
-        return None
-    if type(net) is not nn.Sequential:
-        return [net]
-    modules: list[nn.Module] = []
-    for child in net:
-        below = _unrolled(child)
-        if below is None:
-            return None
-        modules += below
-    return modules

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.func import stack_module_state
 
 from undertow.errors import ModelError
-from undertow.members import over_members
+from undertow.members import first_unlike, over_members
+from undertow.sequences import unrolled
 
 __all__ = ["stacked"]
 
@@ -40,8 +41,9 @@ def stacked(nets: Sequence[nn.Module]) -> Callable[[Tensor], Tensor]:
     True
     """
     _check_alike(nets)
-    if all(_is_mlp(net) for net in nets):
-        return _stacked_mlp([cast(nn.Sequential, net) for net in nets])
+    layers = [_layers_of_mlp(net) for net in nets]
+    if None not in layers:
+        return _stacked_mlp([each for each in layers if each is not None])
     parameters, buffers = stack_module_state(list(nets))
     parameters = {name: value.detach() for name, value in parameters.items()}
     apply = over_members(nets[0])
@@ -51,33 +53,33 @@ def stacked(nets: Sequence[nn.Module]) -> Callable[[Tensor], Tensor]:
 def _check_alike(nets: Sequence[nn.Module]) -> None:
     if not nets:
         raise ModelError("an empty list of networks cannot be attacked: pass at least one")
-    shapes = [{name: value.shape for name, value in net.state_dict().items()} for net in nets]
-    for index, (net, shape) in enumerate(zip(nets, shapes, strict=True)):
-        if str(net) != str(nets[0]) or shape != shapes[0]:
-            raise ModelError(
-                f"network {index} differs from network 0 in architecture: only networks of one "
-                "architecture share a member axis; attack the others in separate calls"
-            )
+    index = first_unlike(nets)
+    if index is not None:
+        raise ModelError(
+            f"network {index} differs from network 0 in architecture: only networks of one architecture share a "
+            f"member axis; attack it in a call of its own.\nnetwork 0: {nets[0]}\nnetwork {index}: {nets[index]}"
+        )
 
 
-def _is_mlp(net: nn.Module) -> bool:
-    if not isinstance(net, nn.Sequential) or len(net) == 0:
-        return False
+def _layers_of_mlp(net: nn.Module) -> list[nn.Module] | None:
+    modules = unrolled(net) or []
     # a Flatten anywhere but in front would act on features that the product below has no axes for
-    return isinstance(net[0], nn.Linear | nn.Flatten) and all(
-        isinstance(layer, (nn.Linear, nn.Dropout, *_ELEMENTWISE)) or (position == 0 and _flattens_all(layer))
-        for position, layer in enumerate(net)
+    known = bool(modules) and type(modules[0]) in (nn.Linear, nn.Flatten)
+    known = known and all(
+        type(layer) in (nn.Linear, nn.Dropout, *_ELEMENTWISE) or (position == 0 and _flattens_all(layer))
+        for position, layer in enumerate(modules)
     )
+    return modules if known else None
 
 
 def _flattens_all(layer: nn.Module) -> bool:
     return isinstance(layer, nn.Flatten) and layer.start_dim == 1 and layer.end_dim == -1
 
 
-def _stacked_mlp(nets: Sequence[nn.Sequential]) -> Callable[[Tensor], Tensor]:
+def _stacked_mlp(networks: Sequence[Sequence[nn.Module]]) -> Callable[[Tensor], Tensor]:
     steps: list[Callable[[Tensor], Tensor]] = []
-    for position, layer in enumerate(nets[0]):
-        alike = [net[position] for net in nets]
+    for position, layer in enumerate(networks[0]):
+        alike = [layers[position] for layers in networks]
         if isinstance(layer, nn.Flatten):
             steps.append(lambda x: x.flatten(2))
         elif isinstance(layer, nn.Linear):

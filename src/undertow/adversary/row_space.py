@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.errors import ModelError
+from undertow.sequences import unrolled
 
 __all__ = ["in_row_space"]
 
@@ -24,7 +25,7 @@ def in_row_space(net: nn.Module, x: Tensor) -> tuple[nn.Sequential, Tensor]:
     >>> tuple(points.shape), bool(torch.allclose(small(points), net(torch.ones(2, 50)).double(), atol=1e-5))
     ((2, 3), True)
     """
-    modules = list(net) if type(net) is nn.Sequential else []
+    modules = unrolled(net) or []
     if modules and isinstance(modules[0], nn.Flatten):
         modules = modules[1:]
     if not modules or type(modules[0]) is not nn.Linear:

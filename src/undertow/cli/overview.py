@@ -109,7 +109,11 @@ def _print_curves(console: Console, title: str, lines: list[Line]) -> None:
     for name, line in zip(names, lines, strict=True):
         width = min(32, beside if beside >= 8 else console.width - numbers - 4)
         picture = sparkline(line.values, width=max(width, 4))
-        ends = f"{line.values[0]:.4g} → {line.values[-1]:.4g}" if line.values else "no finite value"
+        ends = (
+            f"{line.sign}{line.values[0]:.4g} → {line.sign}{line.values[-1]:.4g}"
+            if line.values
+            else "no finite value"
+        )
         if beside >= 8:
             console.print(f"  {escape(name):<{longest}}  [cyan]{picture}[/]  {ends}", soft_wrap=True)
         else:

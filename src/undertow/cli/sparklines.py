@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from undertow.probe.bounds import sign_of_bound
+
 if TYPE_CHECKING:
     import polars
 
@@ -47,13 +49,17 @@ def _mean(values: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Line:
-    """A measure over training: its mean over ``trials`` trials of one ``kind`` at each moment."""
+    """A measure over training: its mean over ``trials`` trials of one ``kind`` at each moment.
+
+    ``sign`` stands before every value, where they are bounds of unknown error.
+    """
 
     measure: str
     key: str
     kind: str
     trials: int
     values: tuple[float, ...]
+    sign: str
 
 
 def main_curves(frame: polars.DataFrame, axes: Sequence[str]) -> list[Line]:
@@ -74,12 +80,14 @@ def main_curves(frame: polars.DataFrame, axes: Sequence[str]) -> list[Line]:
         chosen = whole.filter((polars.col("measure") == measure) & (polars.col("key") == key))
         if chosen["step"].n_unique() < 2:
             continue  # measured once: no curve
+        sign = sign_of_bound(measure, key) if chosen["error"].is_null().all() else ""
         groups = chosen.partition_by(by, maintain_order=True) if by else [chosen]
         for group in groups:
             kind = ", ".join(f"{axis} {_shown(group[axis][0])}" for axis in by)
             finite = group.filter(polars.col("value").is_finite())
             means = finite.group_by("step").agg(polars.col("value").mean()).sort("step")["value"]
-            found.append(Line(measure, key, kind, group["trial"].n_unique(), tuple(means.to_list())))
+            trials = group["trial"].n_unique()
+            found.append(Line(measure, key, kind, trials, tuple(means.to_list()), sign))
     return found
 
 

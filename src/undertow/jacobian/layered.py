@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from undertow.jacobian.factor import Factor
+from undertow.sequences import unrolled
 
 __all__ = ["LayeredOperator", "Layers", "layers_of", "scaled_gram"]
 
@@ -35,7 +37,7 @@ def layers_of(f: object) -> Layers | None:
     Only exact types without hooks or parametrizations are recognised: whatever a subclass or a hook
     may do is left to autograd.
     """
-    modules = _flatten(f)
+    modules = unrolled(f)
     if modules is None:
         return None
     flattens = False
@@ -56,20 +58,6 @@ def layers_of(f: object) -> Layers | None:
         elif type(module) not in _NEUTRAL:
             return None
     return Layers(flattens, tuple(linears), tuple(activations)) if linears else None
-
-
-def _flatten(f: object) -> list[nn.Module] | None:
-    if not isinstance(f, nn.Module) or f._forward_hooks or f._forward_pre_hooks or "forward" in vars(f):
-        return None
-    if type(f) is not nn.Sequential:
-        return [f]
-    modules: list[nn.Module] = []
-    for child in f:
-        below = _flatten(child)
-        if below is None:
-            return None
-        modules += below
-    return modules
 
 
 class LayeredOperator:
@@ -114,6 +102,10 @@ class LayeredOperator:
                 slopes.append(None if slope is None else slope.flatten(0, 1))
         return cls(tuple(factors), tuple(slopes), (len(x),) * len(networks))
 
+    def span(self, begin: int, end: int) -> LayeredOperator:
+        """The Jacobians of the layers from ``begin`` up to ``end``, at the values that reach them here."""
+        return LayeredOperator(self.factors[begin:end], self.slopes[begin:end], self.counts)
+
     def jvp(self, tangent: Tensor) -> Tensor:
         for factor, slope in zip(self.factors, self.slopes, strict=True):
             tangent = factor.times(tangent, self.counts)
@@ -129,12 +121,9 @@ class LayeredOperator:
         return cotangent
 
     def normal(self, vector: Tensor) -> Tensor:
-        last = self.slopes[-1]
-        if self._through_kernel:
-            assert last is not None
-            return self.factors[0].kernel.times(vector * last, self.counts).mul_(last)
         if self.out_size <= self.in_size:
-            return self.jvp(self.vjp(vector))
+            return self._outer(vector)
+        last = self.slopes[-1]
         image = self.jvp(vector)
         if (
             last is not None and last.dtype != torch.bool
@@ -146,10 +135,19 @@ class LayeredOperator:
             image = factor.back(image if slope is None else image.mul_(slope), self.counts)
         return image
 
-    @property
-    def _through_kernel(self) -> bool:
-        """Whether JJᵀ = D W Wᵀ D, and no larger than JᵀJ: then W Wᵀ serves all samples."""
-        return len(self.factors) == 1 and self.slopes[0] is not None and self.out_size <= self.in_size
+    def _outer(self, vector: Tensor) -> Tensor:
+        """JJᵀ v = D_L W_L ⋯ D_1 W_1 W_1ᵀ D_1 ⋯ W_Lᵀ D_L v; W_1 W_1ᵀ, where no larger than W_1, serves all samples."""
+        if self.constant or self.widths[1] > self.in_size:
+            return self.jvp(self.vjp(vector))
+        first, inner = self.slopes[0], self._beyond_first
+        image = vector if inner is None else inner.vjp(vector)
+        image = self.factors[0].kernel.times(image if first is None else image * first, self.counts)
+        image = image if first is None else image.mul_(first)
+        return image if inner is None else inner.jvp(image)
+
+    @cached_property
+    def _beyond_first(self) -> LayeredOperator | None:
+        return self.span(1, len(self.factors)) if len(self.factors) > 1 else None
 
     def take(self, index: Tensor) -> LayeredOperator:
         slopes = tuple(None if slope is None else slope[index] for slope in self.slopes)
@@ -180,9 +178,8 @@ class LayeredOperator:
         return product
 
     def gram(self) -> tuple[Tensor, Tensor]:
-        if self._through_kernel:
-            weight, slope = self.factors[0].weight, self.slopes[0]
-            assert slope is not None
+        weight, slope = self.factors[0].weight, self.slopes[0]
+        if len(self.factors) == 1 and slope is not None and self.out_size <= self.in_size:
             scale = weight.abs().amax((1, 2)).clamp_min(torch.finfo(self.dtype).tiny)
             shared = weight / scale[:, None, None]
             gram = self._own(shared @ shared.mT)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from undertow.errors import SeamError, nearest
 from undertow.jacobian.checks import check_input
 from undertow.jacobian.trace import leave_no_trace
+from undertow.sequences import as_it_looks
 
 __all__ = ["Part", "chain", "check_seam", "seams", "split"]
 
@@ -149,7 +150,7 @@ def chain(net: nn.Module, names: Sequence[str], *, x: Tensor | None = None) -> t
 
 def _sequential_slices(net: nn.Module, names: Sequence[str]) -> tuple[nn.Module, ...] | None:
     """Plain slices where every seam is a child of one ``nn.Sequential``: no hooks, and the parts stay readable."""
-    if type(net) is not nn.Sequential or net._forward_hooks or net._forward_pre_hooks:
+    if type(net) is not nn.Sequential or not as_it_looks(net):
         return None
     children = list(net._modules)
     if any(name not in children for name in names):

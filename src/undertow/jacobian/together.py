@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from undertow.jacobian.plan import Plan
 from undertow.jacobian.result import JacobianNorms, joined
 from undertow.status import Status
 
-__all__ = ["layers_alike", "norms_together"]
+__all__ = ["layers_alike", "norms_together", "span_norms"]
 
 
 def layers_alike(networks: Sequence[object], x: Tensor) -> list[Layers] | None:
@@ -68,36 +69,101 @@ def norms_together(
             jacobian_norms(network, x, start=own, memory_budget=memory_budget, **options)
             for network, own in zip(networks, earlier, strict=True)
         ]
+    whole = (0, len(several[0].linears))
+    found = span_norms(several, x, [whole], start=start, memory_budget=memory_budget, **options)
+    return [norms for (norms,) in found]
+
+
+def span_norms(
+    networks: Sequence[Layers],
+    x: Tensor,
+    spans: Sequence[tuple[int, int]],
+    *,
+    start: Sequence[Tensor] | None = None,
+    memory_budget: int | None = None,
+    **options: Any,
+) -> list[list[JacobianNorms]]:
+    """Every network's norms of some spans of its layers, [first, last), at the values that reach them.
+
+    All networks are one batch, and one forward pass serves all spans. ``start`` is as for :func:`norms_together`,
+    where there is one span.
+
+    >>> halves = [layers_of(nn.Sequential(nn.Linear(1, 1, bias=False), nn.ReLU(), nn.Linear(1, 1, bias=False)))]
+    >>> for linear in halves[0].linears: _ = nn.init.constant_(linear.weight, 3.0)
+    >>> [norms.value.item() for norms in span_norms(halves, torch.ones(1, 1), [(0, 1), (1, 2), (0, 2)])[0]]
+    [3.0, 3.0, 9.0]
+    """
     check_input(x)
-    members = len(several)
-    few = LayeredOperator.at(several, x[:1])
-    plan = Plan.choose(few, len(x), **options)
-    if few.constant:
-        one = plan.starts(1, few, None)
-        found = plan.measure(few, None if one is None else one.repeat(members, 1), None)
-        return [norms.expanded(len(x)) for norms in _apart(found, members, warm=False)]
-    warm = None
-    if start is not None:
-        small = min(few.in_size, few.out_size)
-        warm = torch.stack([_required(warm_vectors(own, len(x), small, x)) for own in start])
-    starts = plan.starts(len(x), few, None)
-    budget = default_budget(x.device) if memory_budget is None else memory_budget
-    chunk = chunk_size(len(x), members * plan.bytes_per_sample(few), budget)
+    few = LayeredOperator.at(networks, x[:1])
+    jobs = [_Job.choose(few.span(*span), span, x, start, options) for span in spans]
+    varying = [job for job in jobs if not job.few.constant]
+    found: dict[tuple[int, int], list[JacobianNorms]] = {
+        job.span: job.once() for job in jobs if job.few.constant
+    }
+    if varying:
+        budget = default_budget(x.device) if memory_budget is None else memory_budget
+        kept = sum(few.widths) * x.element_size() if len(spans) > 1 else 0
+        most = kept + max(job.plan.bytes_per_sample(job.few) for job in varying)
 
-    def work(part: slice) -> list[JacobianNorms]:
-        operator = LayeredOperator.at(several, x[part])
-        found = plan.measure(
-            operator,
-            None if starts is None else starts[part].repeat(members, 1),
-            None if warm is None else warm[:, part].flatten(0, 1),
+        def work(part: slice) -> list[list[JacobianNorms]]:
+            operator = LayeredOperator.at(networks, x[part])
+            return [job.at(operator, part) for job in varying]
+
+        chunks = list(in_chunks(len(x), chunk_size(len(x), len(networks) * most, budget), work))
+        for place, job in enumerate(varying):
+            found[job.span] = [joined(own) for own in zip(*(chunk[place] for chunk in chunks), strict=True)]
+    return [[found[span][member] for span in spans] for member in range(len(networks))]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """The norms of one span: how they are computed, and from which vectors."""
+
+    span: tuple[int, int]
+    few: LayeredOperator
+    plan: Plan
+    samples: int
+    starts: Tensor | None
+    warm: Tensor | None
+
+    @classmethod
+    def choose(
+        cls,
+        few: LayeredOperator,
+        span: tuple[int, int],
+        x: Tensor,
+        start: Sequence[Tensor] | None,
+        options: Mapping[str, Any],
+    ) -> _Job:
+        """The job of a span, given its operator at the first sample of every network."""
+        plan = Plan.choose(few, len(x), **options)
+        warm = None
+        if start is not None and not few.constant:
+            small = min(few.in_size, few.out_size)
+            warm = torch.stack([_required(warm_vectors(own, len(x), small, x)) for own in start])
+        return cls(span, few, plan, len(x), plan.starts(1 if few.constant else len(x), few, None), warm)
+
+    def once(self) -> list[JacobianNorms]:
+        """Each network's norms where all samples have the same Jacobian."""
+        members = len(self.few.counts)
+        starts = None if self.starts is None else self.starts.repeat(members, 1)
+        return [
+            norms.expanded(self.samples)
+            for norms in _apart(self.plan.measure(self.few, starts, None), members)
+        ]
+
+    def at(self, operator: LayeredOperator, part: slice) -> list[JacobianNorms]:
+        """Each network's norms at the samples ``part``, where ``operator`` is that of all layers."""
+        members = len(operator.counts)
+        found = self.plan.measure(
+            operator.span(*self.span),
+            None if self.starts is None else self.starts[part].repeat(members, 1),
+            None if self.warm is None else self.warm[:, part].flatten(0, 1),
         )
-        return _apart(found, members, warm=warm is not None)
-
-    parts = list(in_chunks(len(x), chunk, work))
-    return [joined(own) for own in zip(*parts, strict=True)]
+        return _apart(found, members, warm=self.warm is not None)
 
 
-def _apart(norms: JacobianNorms, members: int, *, warm: bool) -> list[JacobianNorms]:
+def _apart(norms: JacobianNorms, members: int, *, warm: bool = False) -> list[JacobianNorms]:
     """Each network's own part of a batch."""
     good = Status.TRACKED if warm else Status.CONVERGED
     size = len(norms) // members

@@ -13,6 +13,7 @@ from typing import Any
 
 from undertow.live.folder import Growing
 from undertow.live.follow import Follower
+from undertow.probe.bounds import sign_of_bound
 from undertow.runs.canonical import digest
 
 __all__ = ["Curves", "Selection"]
@@ -32,15 +33,15 @@ class Selection:
 
     @property
     def pattern(self) -> re.Pattern[bytes]:
-        """Finds trial, step and value in lines of records, whose columns have one order.
+        """Finds trial, step, value and whether there is no error in lines of records, whose columns have one order.
 
         >>> line = b'{"trial":"0a","step":3,"epoch":1,"measure":"loss","key":"","value":0.5,"error":null}'
         >>> Selection("s", "loss", "").pattern.findall(line)
-        [(b'0a', b'3', b'0.5')]
+        [(b'0a', b'3', b'0.5', b'null')]
         """
         what = f'"measure":{_quoted(self.measure)},"key":{_quoted(self.key)},'.encode()
         before = rb'^\{"trial":"([^"]*)","step":(\d+),"epoch":\d+,'
-        return re.compile(before + re.escape(what) + rb'"value":"?([^",]+)"?,', re.MULTILINE)
+        return re.compile(before + re.escape(what) + rb'"value":"?([^",]+)"?,"error":(null)?', re.MULTILINE)
 
 
 def _quoted(text: str) -> str:
@@ -71,6 +72,7 @@ class Curves:
         self._pattern = selection.pattern
         self._curves: dict[str, _Curve] = {}
         self._growing: dict[str, Growing] = {}
+        self._errors_unknown = False
         self.revision = 0
         self.name = uuid.uuid4().hex[:8]
         """Of these curves in memory: revisions of others, also of an earlier server's, mean nothing here."""
@@ -100,7 +102,10 @@ class Curves:
         self._growing = {g: each for g, each in self._growing.items() if g in self._follower.running}
 
     def since(self, revision: int) -> dict[str, Any]:
-        """Points added after a revision, for JSON; a curve that is new or began anew is sent from its start."""
+        """Points added after a revision, for JSON; a curve that is new or began anew is sent from its start.
+
+        ``sign`` stands before every value, where they are bounds of unknown error.
+        """
         part = self._follower.parts.get(self._selection.label)
         found: list[dict[str, Any]] = []
         for trial, curve in self._curves.items():
@@ -119,7 +124,9 @@ class Curves:
                         "value": [_shown(v) for v in values],
                     }
                 )
-        answer: dict[str, Any] = {"revision": self.revision, "curves": found}
+        selection = self._selection
+        sign = sign_of_bound(selection.measure, selection.key) if self._errors_unknown else ""
+        answer: dict[str, Any] = {"revision": self.revision, "curves": found, "sign": sign}
         if part is not None and revision == 0:
             answer["trials"] = {trial: part.trials[trial] for trial in self._curves}
             answer["left_out"] = max(0, len(part.trials) - _MOST_CURVES)
@@ -132,9 +139,9 @@ class Curves:
         data = self._follower.folder.read("trials", trial, "records.jsonl") or b""
         if digest(data) != self._follower.done[trial].records:
             return curve  # damaged: better no curve than a wrong one
-        found = self._pattern.findall(data)
-        steps = array("q", (int(step) for _, step, _ in found))
-        values = array("d", (float(value) for _, _, value in found))
+        found = self._found_in(data)
+        steps = array("q", (int(step) for _, step, _, _ in found))
+        values = array("d", (float(value) for _, _, value, _ in found))
         curve.steps, curve.values = _thinned(steps, values, most)
         curve.added = array("q", [self.revision]) * len(curve.steps)
         return curve
@@ -144,10 +151,18 @@ class Curves:
             for trial in trials:
                 if trial in drawn and not (trial in self._curves and self._curves[trial].whole):
                     self._curves[trial] = _Curve(begun=self.revision)
-        for name, step, value in self._pattern.findall(data):
+        for name, step, value, _ in self._found_in(data):
             curve = self._curves.get(name.decode())
             if curve is not None and not curve.whole:
                 curve.add(int(step), float(value), self.revision)
+
+    def _found_in(self, data: bytes) -> list[tuple[bytes, bytes, bytes, bytes]]:
+        found = self._pattern.findall(data)
+        if found:
+            self._errors_unknown = bool(
+                found[0][3]
+            )  # a measure gives an error with every reading, or with none
+        return found
 
 
 def _thinned(steps: array[int], values: array[float], most: int) -> tuple[array[int], array[float]]:

@@ -27,8 +27,9 @@ def time_left(
     """The running groups at their own pace; the waiting trials at that of trials like them.
 
     Like a trial are those that differ from it in their seed alone; where none has run, all of its part
-    count. A group too young to have a pace counts as waiting. Groups run side by side, as many as do now, and
-    the last one is waited for.
+    count. A group too young to have a pace counts as waiting. What comes after a group's last step is judged by
+    the share that it had of the time of the trials of its part. Groups run side by side, as many as do now, and the
+    last one is waited for.
     """
     parts = list(parts)
     if not running:
@@ -36,23 +37,45 @@ def time_left(
             trial in done and done[trial].status != "damaged" for each in parts for trial in each.trials
         )
         return Estimate(None, "all is done" if over else "nothing is running")
-    known = [left for each in running.values() if (left := each.seconds_left) is not None]
+    endings = {each.group: _ending(parts, done, each) for each in running.values()}
+    known = [left for each in running.values() if (left := _left(each, endings[each.group])) is not None]
     young = {trial for each in running.values() if each.seconds_left is None for trial in each.trials}
-    expected, judges, unknown = _expected(parts, _costs(done, running), waiting | young)
+    expected, judges, unknown = _expected(parts, _costs(done, running, endings), waiting | young)
     if unknown:
         return Estimate(None, f"no trial like {unknown:,} of those waiting has run yet")
     seconds = max(max(known, default=0.0), (sum(known) + expected) / len(running))
     sources = [_many(len(known), "running group")] if known else []
     sources += [_many(judges, "trial")] if judges else []
-    return Estimate(seconds, f"from the pace of {' and '.join(sources)}")
+    uncounted = ", last measurements not counted" if known and None in endings.values() else ""
+    return Estimate(seconds, f"from the pace of {' and '.join(sources)}{uncounted}")
 
 
-def _costs(done: Mapping[str, Done], running: Mapping[str, Progress]) -> dict[str, float]:
+def _ending(parts: Iterable[StudyPart], done: Mapping[str, Done], group: Progress) -> float | None:
+    """Time after the last step over time before it, of the trials of the group's part; None where none has ended."""
+    here = (part.trials for part in parts if not part.trials.keys().isdisjoint(group.trials))
+    ended = [done[trial] for trials in here for trial in trials if trial in done]
+    timed = [(each.seconds, each.ending) for each in ended if each.seconds and each.ending is not None]
+    whole, after = sum(seconds for seconds, _ in timed), sum(ending for _, ending in timed)
+    return after / (whole - after) if whole > after else None
+
+
+def _left(group: Progress, ending: float | None) -> float | None:
+    """The rest of the steps, and the end that follows the last of them."""
+    steps_left = group.seconds_left
+    if steps_left is None or not group.rate or group.step >= group.steps:
+        return steps_left
+    return steps_left + (ending or 0.0) * group.steps / group.rate
+
+
+def _costs(
+    done: Mapping[str, Done], running: Mapping[str, Progress], endings: Mapping[str, float | None]
+) -> dict[str, float]:
     """Seconds that each trial took, or is going to take at its group's pace."""
     costs = {trial: each.seconds for trial, each in done.items() if each.seconds is not None}
     for each in running.values():
         if each.rate:
-            costs |= dict.fromkeys(each.trials, each.steps / each.rate / len(each.trials))
+            whole = each.steps / each.rate * (1 + (endings[each.group] or 0.0))
+            costs |= dict.fromkeys(each.trials, whole / len(each.trials))
     return costs
 
 

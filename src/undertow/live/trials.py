@@ -47,12 +47,16 @@ class StudyPart:
 
 @dataclass(frozen=True)
 class Done:
-    """A published trial: finished, diverged, or damaged; ``seconds`` is its share of its group's time."""
+    """A published trial: finished, diverged, or damaged.
+
+    ``seconds`` is its share of its group's time, ``ending`` what of that came after the last step.
+    """
 
     status: str
     step: int | None = None
     reason: str | None = None
     seconds: float | None = None
+    ending: float | None = None
     records: str = ""
 
 
@@ -90,6 +94,7 @@ def read_done(folder: Folder, trial: str) -> Done:
             step=status.get("step"),
             reason=status.get("reason"),
             seconds=float(cost["seconds"]) if "seconds" in cost else None,
+            ending=float(cost["ending"]) if "ending" in cost else None,
             records=str(known["records.jsonl"]),
         )
     except (StoreError, KeyError, TypeError, ValueError, AttributeError):

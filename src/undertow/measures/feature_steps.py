@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from undertow.errors import ModelError
 from undertow.losses import Loss, loss_gradient
+from undertow.sequences import unrolled
 
 __all__ = ["FeatureSteps", "TwoLayerParts", "two_layer_parts"]
 
@@ -33,7 +34,7 @@ def two_layer_parts(net: nn.Module) -> TwoLayerParts:
     >>> two_layer_parts(nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1, bias=False))).head.shape
     torch.Size([1, 2])
     """
-    modules = list(net) if type(net) is nn.Sequential else []
+    modules = unrolled(net) or []
     if modules and isinstance(modules[0], nn.Flatten):
         modules = modules[1:]
     kinds = [type(module) for module in modules]

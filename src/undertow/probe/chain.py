@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,6 +12,8 @@ from undertow.probe.reading import Reading
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+    from undertow.measures.chain import Chain as Result
 
 __all__ = ["Chain"]
 
@@ -39,7 +42,21 @@ class Chain:
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
         from undertow.measures.collaboration import collaboration
 
-        found = collaboration(net, x, seams=self.seams or _activations(net, x))
+        return self._readings(collaboration(net, x, seams=self.seams or _activations(net, x)))
+
+    def together(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        """All networks' Jacobians as one batch."""
+        from undertow.measures.chain import along_chain, chain_norms_together
+
+        seams = self.seams or _activations(networks[0], x)
+        found = [along_chain(norms, seams=seams) for norms in chain_norms_together(networks, x, seams=seams)]
+        if not all(math.isfinite(math.prod(each.energies) * each.energy) for each in found):
+            return [
+                list(self(net, x, y)) for net in networks
+            ]  # one by one it is told what is wrong with which
+        return [list(self._readings(each)) for each in found]
+
+    def _readings(self, found: Result) -> Iterator[Reading]:
         for link in found.links:
             yield f"{link.seam}:co_correlation", link.co_correlation, link.error
             yield f"{link.seam}:relative_std", link.relative_std, None

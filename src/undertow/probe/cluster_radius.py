@@ -53,6 +53,12 @@ class ClusterRadius:
     shorten: bool = True
     seed: int = 0
 
+    @staticmethod
+    def error_side(key: str) -> str | None:
+        """Of radii and shares alike; the averaged direction has a radius of its own, which is no bound but known."""
+        side = key.removeprefix("native:").partition("@")[0]
+        return {"certified": "above", "attacked": "below"}.get(side)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", tuple(map(float, self.eps)))
         if any(not 0 < radius < math.inf for radius in self.eps):

@@ -13,8 +13,8 @@ from undertow.probe.reading import Reading
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from undertow.measures.collaboration import Collaboration as Result
-    from undertow.measures.collaboration import SeamNorms
+    from undertow.measures.seam import Collaboration as Result
+    from undertow.measures.seam import SeamNorms
 
 __all__ = ["Collaboration"]
 
@@ -63,14 +63,14 @@ class Collaboration:
         return self._from(self._norms(networks, x), networks, x, y)
 
     def _norms(self, networks: Sequence[nn.Module], x: Tensor, **options: Any) -> list[SeamNorms]:
-        from undertow.measures.collaboration import seam_norms
+        from undertow.measures.seam import seam_norms
 
         return seam_norms(networks, x, seam=self.seam, rtol=self.rtol, **options)
 
     def _from(
         self, several: Sequence[SeamNorms], networks: Sequence[nn.Module], x: Tensor, y: Tensor | None
     ) -> list[list[Reading]]:
-        from undertow.measures.collaboration import collaborate
+        from undertow.measures.seam import collaborate
 
         found = [collaborate(each.head, each.tail, each.whole, seam=self.seam) for each in several]
         if not all(math.isfinite(each.energy_tail * each.energy) for each in found):

@@ -44,6 +44,11 @@ class OffManifold:
     rounds: int = 1
     seed: int = 0
 
+    @staticmethod
+    def error_side(key: str) -> str | None:
+        """The closest examples may not have been found."""
+        return "below" if key in ("radius", "radius_on") else None
+
     def __post_init__(self) -> None:
         if self.plane not in _KINDS:
             raise ConfigError(f"plane = {self.plane!r} is unknown; {nearest(str(self.plane), _KINDS)}")

@@ -43,7 +43,6 @@ __all__ = [
     "RobustAccuracy",
     "Spectrum",
     "StableRank",
-    "error_side",
     "measure",
 ]
 
@@ -186,16 +185,6 @@ MEASURES: dict[str, Any] = {
         SupervisionRobustness,
     )
 }
-
-
-def error_side(name: str) -> str | None:
-    """On which side of its readings the truth lies by the measure's own account; None where that may be either.
-
-    >>> error_side("stable-rank"), error_side("energy"), error_side("spectrum"), error_side("someone's own")
-    ('below', 'above', None, None)
-    """
-    side: str | None = getattr(MEASURES.get(name), "error_side", None)
-    return side
 
 
 def measure(name: str, **options: Any) -> Measure:

@@ -26,8 +26,11 @@ class FeatureDistance:
     """
 
     name: ClassVar[str] = "feature-distance"
-    error_side: ClassVar[str] = "above"
     starts: int = 128
+
+    @staticmethod
+    def error_side(key: str) -> str:
+        return "below" if key.endswith(":upper") else "above"
 
     def about(self, details: Mapping[str, Tensor]) -> _Distance:
         return _Distance(clusters_in(details, name=self.name), self.starts)

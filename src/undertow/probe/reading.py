@@ -26,8 +26,10 @@ __all__ = [
 Reading = tuple[str, float, float | None]
 """(key, value, numerical error or None).
 
-The truth lies at most the error away, to either side. Where all readings of a measure are bounds, its class says on
-which side of them the truth lies: ``error_side`` is then "above" or "below". Rounding is not meant by that.
+The truth lies at most the error away, to either side. Where readings of a measure are bounds, its class says on
+which side of them the truth lies: ``error_side`` is then "above" or "below", or a function of the key that gives one of
+them or None. Rounding is not meant by that. A bound without an error, such as an accuracy under attack, may be
+any distance from the truth.
 """
 
 

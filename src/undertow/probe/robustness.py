@@ -61,6 +61,11 @@ class RiskBound:
     dtype: Precision = "float64"
     seed: int = 0
 
+    @staticmethod
+    def error_side(key: str) -> str | None:
+        """A stronger attack makes the adversarial risk larger, and smaller what the bound has to spare."""
+        return {"adversarial": "above", "gap": "below", "holds_up_to": "below"}.get(key.partition("@")[0])
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "radii", _increasing(self, "radii", self.radii))
         object.__setattr__(self, "unit", _positive(self, "unit", self.unit))
@@ -108,6 +113,7 @@ class RobustAccuracy:
     """
 
     name: ClassVar[str] = "robust-accuracy"
+    error_side: ClassVar[str] = "below"
     eps: tuple[float, ...] = (0.5,)
     norm: Literal["2", "inf"] = "2"
     attack: str = "autoattack"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from undertow.probe.measures import error_side
+from undertow.probe.bounds import error_side
 from undertow.report.pairs import picture_pairs
 from undertow.report.series import BUDGET, pack_grid, points_that_fit
 
@@ -82,7 +82,7 @@ def _grid(store: ReadableStore, study: StoredStudy, series: dict[str, Any], pict
         "trials": ends,
         "config": shared,
         "series": series,
-        "sides": {measure: side for measure, _ in series["names"] if (side := error_side(measure))},
+        "sides": [error_side(*name) for name in series["names"]],
         "pairs": pairs,
     }
 

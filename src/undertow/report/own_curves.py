@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow.drawing.palette import KINDS, ORDERED
+from undertow.probe.bounds import sign_of_bound
 
 if TYPE_CHECKING:
     import polars
@@ -19,7 +20,7 @@ def curves_of_measures(frame: polars.DataFrame, axes: list[str]) -> list[tuple[s
     """(name, caption, Vega-Lite figure) for each measure: the mean, and a band from the smallest to the largest.
 
     ``axes`` are the columns of the grid; the first one but the seed that takes several values gives the colours,
-    over the others the mean is taken.
+    over the others the mean is taken. Keys of bounds whose error nobody knows are shown with their sign.
     """
     import polars
 
@@ -42,6 +43,9 @@ def curves_of_measures(frame: polars.DataFrame, axes: list[str]) -> list[tuple[s
             .agg(mean=value.mean(), low=value.min(), high=value.max(), trials=polars.col("trial").n_unique())
             .sort(by)
         )
+        if rows["error"].is_null().all():
+            signs = {key: f"{key} ({sign.strip()})" for key in keys if (sign := sign_of_bound(measure, key))}
+            table = table.with_columns(polars.col("key").replace(signs))
         caption = f"{measure} over training" + (f", by {axis}" if axis else "")
         if averaged := [each for each in axes if each != axis and frame[each].n_unique() > 1]:
             caption += f"; mean over {' and '.join(averaged)}, with smallest to largest"

@@ -103,7 +103,7 @@ class _Run:
         self.points = build_points(first, self.dataset)
         self.workspace = Workspace(_work_folder(store, group))
         self.records = bytearray()
-        self.seconds = {"whole": 0.0, "training": 0.0}
+        self.seconds = {"whole": 0.0, "training": 0.0, "ending": 0.0}
         self.restarts = 0
         self._networks = [build_network(trial, self.dataset) for trial in group.trials]
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -133,7 +133,7 @@ class _Run:
             self.trainer.restore(state)
             self.measures.restore({name.removeprefix(_REMEMBERED): t for name, t in remembered.items()})
             self.records = bytearray(checkpoint.records)
-            self.seconds = checkpoint.notes["seconds"]
+            self.seconds |= checkpoint.notes["seconds"]
             self.measures.seconds = checkpoint.notes["measuring"]
             self.restarts = checkpoint.notes["restarts"] + 1
         self.seconds["whole"] += time.monotonic() - self.began
@@ -158,6 +158,8 @@ class _Run:
         # Before any checkpoint can be taken at this step: a checkpoint knows the records of its step.
         if self.step == due or self.ended:
             self.records += self.measures.take(ended=self.ended)
+        if self.ended:
+            self.seconds["ending"] = time.monotonic() - began - elapsed
         self.seconds["whole"] += time.monotonic() - began
 
     def _train(self, steps: int) -> None:
@@ -230,6 +232,7 @@ class _Run:
             "cost": {
                 "seconds": self.seconds["whole"] / size,
                 "training": self.seconds["training"] / size,
+                "ending": self.seconds["ending"] / size,
                 "measuring": {name: seconds / size for name, seconds in self.measures.seconds.items()},
                 "restarts": self.restarts,
             },

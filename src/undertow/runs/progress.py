@@ -62,7 +62,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """The rest of the steps at the measured pace; None while that is unknown."""
+        """The rest of the steps at the measured pace, without what comes after the last; None while that is unknown."""
         if not self.rate or not self.steps:
             return None
         return max(self.steps - self.step, 0) / self.rate

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from undertow.runs.endings import Endings
 from undertow.runs.grid import Group
 
 __all__ = ["Bars", "Lines", "Watch"]
@@ -36,21 +37,31 @@ class Watch:
 
 
 class _Counting(Watch):
-    """Counts trials, those that are running by the fraction they have done: so the time left is steady."""
+    """Counts trials, those that are running by the share of their time that has gone by: so the time left is steady."""
 
-    def __init__(self, *, trials: int, done: int) -> None:
-        self._trials, self._done = trials, done
-        self._share: dict[str, float] = {}
+    def __init__(self, *, trials: int, done: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._trials, self._done, self._clock = trials, done, clock
+        self._endings = Endings()
+        self._size: dict[str, int] = {}
+        self._steps: dict[str, float] = {}  # the share of its steps that each group has made
 
     @property
     def completed(self) -> float:
-        return self._done + sum(self._share.values())
+        return self._done + self._trials_in(self._steps)
+
+    def _trials_in(self, steps: Mapping[str, float]) -> float:
+        """How many trials' time has gone by when groups have made these shares of their steps."""
+        return sum(self._size[group] * self._endings.time_of(share) for group, share in steps.items())
 
     def progress(self, group: Group, step: int, steps: int) -> None:
-        self._share[group.id] = len(group.trials) * step / max(steps, 1)
+        self._size[group.id] = len(group.trials)
+        self._steps[group.id] = step / max(steps, 1)
+        self._endings.seen(group.id, self._steps[group.id], self._clock())
 
     def ended(self, group: Group, *, finished: bool) -> None:
-        self._share[group.id] = len(group.trials) if finished else 0.0
+        self._size[group.id] = len(group.trials)
+        self._steps[group.id] = 1.0 if finished else 0.0
+        self._endings.ended(group.id, self._clock(), finished=finished)
 
 
 class Bars(_Counting):
@@ -107,14 +118,14 @@ class Lines(_Counting):
         console: Console,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(trials=trials, done=done)
-        self._study, self._console, self._clock = study, console, clock
+        super().__init__(trials=trials, done=done, clock=clock)
+        self._study, self._console = study, console
         self._began = self._told = clock()
-        self._resumed: dict[str, float] = {}  # what groups had done when they were taken up again
+        self._resumed: dict[str, float] = {}  # the steps that groups had made when they were taken up again
 
     def progress(self, group: Group, step: int, steps: int) -> None:
         super().progress(group, step, steps)
-        self._resumed.setdefault(group.id, self._share[group.id])
+        self._resumed.setdefault(group.id, self._steps[group.id])
         self._tell()
 
     def ended(self, group: Group, *, finished: bool) -> None:
@@ -127,9 +138,11 @@ class Lines(_Counting):
         if now - self._told < max(_LINE_SECONDS, elapsed / 10):
             return
         self._told = now
-        since = self.completed - self._done - sum(self._resumed.values())
+        since = self.completed - self._done - self._trials_in(self._resumed)
         left = self._trials - self.completed
         still = f", about {_minutes(elapsed / since * left)} left" if since > 0 else ""
+        if still and not self._endings.known:
+            still += ", last measurements not counted"
         self._console.print(
             f"{self._study}: {int(self.completed)} of {self._trials} trials after {_minutes(elapsed)}{still}",
             markup=False,

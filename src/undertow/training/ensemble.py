@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.errors import ModelError, nearest
+from undertow.members import first_unlike
 
 __all__ = ["Ensemble"]
 
@@ -90,14 +91,11 @@ def _stack(members: list[dict[str, Any]], dtype: torch.dtype, device: torch.devi
 
 
 def _check_alike(networks: Sequence[nn.Module]) -> None:
-    first = networks[0]
-    shapes = {name: tuple(parameter.shape) for name, parameter in first.named_parameters()}
-    if not shapes:
+    if next(networks[0].parameters(), None) is None:
         raise ModelError("The network has no parameters: there is nothing to train.")
-    for index, network in enumerate(networks[1:], start=1):
-        other = {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
-        if str(network) != str(first) or other != shapes:
-            raise ModelError(
-                f"Networks that train together share one architecture, and member {index} differs from "
-                f"member 0: train it apart.\nmember 0: {first}\nmember {index}: {network}"
-            )
+    index = first_unlike(networks)
+    if index is not None:
+        raise ModelError(
+            f"Networks that train together share one architecture, and member {index} differs from "
+            f"member 0: train it apart.\nmember 0: {networks[0]}\nmember {index}: {networks[index]}"
+        )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from undertow.sequences import as_it_looks
 from undertow.training.activations import ElementwiseActivation, elementwise
 from undertow.training.ensemble import Ensemble
 
@@ -32,7 +33,7 @@ def dense_layers(network: nn.Module) -> list[DenseLayer] | None:
     >>> dense_layers(nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3))) is None
     True
     """
-    if type(network) is not nn.Sequential or any(_has_hooks(module) for module in network.modules()):
+    if type(network) is not nn.Sequential or not all(map(as_it_looks, network.modules())):
         return None
     children = list(network.named_children())  # a module used twice is listed once: shared weights show here
     if len(children) != len(network):
@@ -124,7 +125,3 @@ def _add_outer(onto: Tensor, delta: Tensor, inputs: Tensor) -> None:
         onto.view(-1, onto.shape[2]).addmm_(delta.flatten(0, 1), inputs.T)
     else:
         onto.baddbmm_(delta, inputs.transpose(1, 2))
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks)

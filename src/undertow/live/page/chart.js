@@ -37,6 +37,7 @@ export class Chart {
     this.readout = readout;
     this.curves = new Map(); // trial → { whole, step: [], value: [], colour, name, growing }
     this.logX = this.logY = false;
+    this.sign = ""; // before every value, where they are bounds
     this.chosen = null;
     this.asked = false;
     new ResizeObserver(() => this.redraw()).observe(canvas);
@@ -76,7 +77,7 @@ export class Chart {
     const curve = this.chosen === null ? null : this.curves.get(this.chosen);
     const last = curve ? curve.step.length - 1 : -1;
     this.readout.textContent = last < 0 ? "" :
-      `${this.chosen}  ${curve.name}: ${short(curve.value[last])} at step ${curve.step[last].toLocaleString()}`;
+      `${this.chosen}  ${curve.name}: ${this.sign}${short(curve.value[last])} at step ${curve.step[last].toLocaleString()}`;
   }
 
   walk(event) {

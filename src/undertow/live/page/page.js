@@ -134,7 +134,7 @@ function groupRow(group) {
   piece.style.width = `${group.steps ? 100 * group.step / group.steps : 0}%`;
   track.append(piece);
   const about = group.steps ? `step ${count(group.step)} of ${count(group.steps)}` : "preparing data and networks";
-  const pace = [group.rate ? `${short(group.rate)} steps/s` : "", group.left !== null ? `${duration(group.left)} left` : ""];
+  const pace = [group.rate ? `${short(group.rate)} steps/s` : "", group.left !== null ? `${duration(group.left)} of steps left` : ""];
   const where = Object.keys(group.shared).length ? columnsText(group.shared) : group.labels.join(", ");
   const row = element("div", { className: "row" },
     element("p", {}, element("span", { className: "name", text: where || group.group }), element("span", { className: "about", text: many(group.trials, "trial") })),
@@ -214,6 +214,7 @@ async function growCurves() {
     if (answer.name !== known.name) { chart.clear(); trials = {}; leftOut = answer.left_out ?? 0; }
     known = { name: answer.name, since: answer.revision };
     Object.assign(trials, answer.trials);
+    chart.sign = answer.sign;
     for (const curve of answer.curves) chart.extend(curve.trial, curve);
     dress();
   }

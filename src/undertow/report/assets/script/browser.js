@@ -13,7 +13,7 @@ function orderedColours(n) {
   });
 }
 
-/** A grid with its series found by trial: [{name, x (epochs or steps), y, error}]. */
+/** A grid with its series found by trial: [{name, moments, y, error, side}]. */
 function opened(grid) {
   const { names, moments, index, values, errors } = grid.series;
   const places = new Int32Array(bytesOf(index).buffer);
@@ -22,7 +22,7 @@ function opened(grid) {
   const byTrial = grid.trials.map(() => []);
   for (let i = 0, at = 0; i < places.length; i += 3) {
     const [trial, name, when] = places.subarray(i, i + 3), length = moments[when].length;
-    byTrial[trial].push({ name: names[name], moments: moments[when], y: y.subarray(at, at + length), error: e.length ? e.subarray(at, at + length) : null });
+    byTrial[trial].push({ name: names[name], side: grid.sides[name], moments: moments[when], y: y.subarray(at, at + length), error: e.length ? e.subarray(at, at + length) : null });
     at += length;
   }
   const choices = grid.axes.map((_, k) => [...new Map(grid.trials.map((t) => [JSON.stringify(t.at[k]), t.at[k]])).values()]);
@@ -79,7 +79,7 @@ function curveCharts(g, trials, colourOf, nameOf) {
       if (isSpectrum(series)) continue;
       const title = series.name[1] ? `${series.name[0]} · ${series.name[1]}` : series.name[0];
       if (!charts.has(title)) charts.set(title, []);
-      charts.get(title).push({ moments: series.moments, y: series.y, error: series.error, side: g.sides[series.name[0]], colour: colourOf(trial), name: nameOf(trial) });
+      charts.get(title).push({ moments: series.moments, y: series.y, error: series.error, side: series.side, colour: colourOf(trial), name: nameOf(trial) });
     }
   }
   return [...charts].map(([title, curves]) => {

@@ -76,9 +76,12 @@ function lineChart(title, curves, { across = "epoch", dots = false } = {}) {
   return make("div", { class: "chart" }, make("h4", {}, title), svg, reading);
 }
 
+/** What stands before a bound that nobody knows the error of, such as an accuracy under attack. */
+const signOf = (error, side) => (side && !(error >= 0) ? { above: "≥ ", below: "≤ " }[side] : "");
+
 /** A value and how far the truth may be from it: to either side, or only above or below a bound. */
 function withError(value, error, side) {
-  if (!(error > 0)) return spoken(value);
+  if (!(error > 0)) return signOf(error, side) + spoken(value);
   const rounding = error <= 1e-5 * Math.abs(value); // which goes either way
   if (!side || rounding) return `${spoken(value)} ± ${spoken(error)}`;
   return side === "above" ? `${spoken(value)} +${spoken(error)} −0` : `${spoken(value)} +0 −${spoken(error)}`;
@@ -92,7 +95,8 @@ function valuesAt(curves, x) {
   }
   const values = found.map(([c, i]) => c.y[i]).filter(Number.isFinite);
   if (!values.length) return "–";
-  if (found.length <= 3) return found.map(([c, i]) => `${spoken(c.y[i])} (${c.name})`).join(", ");
-  const [low, high] = [spoken(Math.min(...values)), spoken(Math.max(...values))];
+  const sign = signOf(found[0][0].error?.[found[0][1]], found[0][0].side); // of one measure and key, so of all
+  if (found.length <= 3) return found.map(([c, i]) => `${sign}${spoken(c.y[i])} (${c.name})`).join(", ");
+  const [low, high] = [Math.min(...values), Math.max(...values)].map((value) => sign + spoken(value));
   return low === high ? `${low} for all ${values.length} networks` : `${low} … ${high} over ${values.length} networks`;
 }

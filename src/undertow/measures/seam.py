@@ -1,0 +1,192 @@
+"""Collaboration at one seam: the co-correlation of head and tail, and the energy's decomposition there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from undertow.jacobian.layered import layers_of
+from undertow.jacobian.norms import JacobianNorms, jacobian_norms
+from undertow.jacobian.seams import chain
+from undertow.jacobian.together import layers_alike, norms_together
+from undertow.measures.energy import root_mean_square
+from undertow.status import Status
+
+__all__ = ["Collaboration", "Form", "SeamNorms", "collaborate", "relative_gap", "seam_norms"]
+
+Form = Literal["equation-9", "algorithm-1"]
+
+
+@dataclass(frozen=True)
+class Collaboration:
+    """The statistics of one seam, net = head ∘ tail, with h = ‖J_head‖₂, t = ‖J_tail‖₂, n = ‖J_net‖₂ per sample.
+
+    ===================== ============================================ =======
+    ``co_correlation``    ϱ = √E n² / √E (h t)²                        Eq. 9
+    ``linear_correlation`` ρ = E h t / (√E h² √E t²)                   Eq. 12
+    ``mean``              μ = E h t                                    Eq. 13
+    ``variance``          var(h t)                                     Eq. 14
+    ``energy_head`` …     S(head), S(tail), S(net)                     Eq. 7
+    ===================== ============================================ =======
+
+    ``identity_gap`` is the relative gap in Theorem 4.5, S(net) = ϱ √(1 + var/μ²) ρ S(head) S(tail); it is
+    rounding, for Eq. 9. ``error`` bounds the numerical error of ϱ, ``standard_error`` is its uncertainty
+    from the choice of samples.
+    """
+
+    seam: str
+    co_correlation: float
+    linear_correlation: float
+    mean: float
+    variance: float
+    relative_std: float
+    energy_head: float
+    energy_tail: float
+    energy: float
+    identity_gap: float
+    error: float
+    standard_error: float
+    samples: int
+    status: Status
+
+
+@dataclass(frozen=True)
+class SeamNorms:
+    """The norms of both sides of a seam and of the whole, on the same samples."""
+
+    head: JacobianNorms
+    tail: JacobianNorms
+    whole: JacobianNorms
+
+
+def seam_norms(
+    networks: Sequence[nn.Module],
+    x: Tensor,
+    *,
+    seam: str,
+    start: Sequence[Tensor] | None = None,
+    keep_vectors: bool = False,
+    **options: Any,
+) -> list[SeamNorms]:
+    """What :func:`collaborate` needs at one seam of every network, on samples (N, …) that they share.
+
+    Chains of linear layers and activations of one shape are measured as one batch, any other networks one after the
+    other. ``start`` are the vectors of the tails' norms at an earlier moment, kept by ``keep_vectors``, for a warm
+    start.
+
+    >>> from undertow.measures.collaboration import collaboration
+    >>> nets = [nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False)) for _ in range(2)]
+    >>> several = seam_norms(nets, torch.ones(3, 2), seam="1")
+    >>> alone = collaboration(nets[1], torch.ones(3, 2), seam="1").co_correlation
+    >>> abs(collaborate(several[1].head, several[1].tail, several[1].whole).co_correlation - alone) < 1e-6
+    True
+    """
+    alike = layers_alike(networks, x) is not None
+    # Of a chain of layers every layer is a seam; elsewhere it has to be shown.
+    parts = [chain(net, [seam], x=None if alike else x) for net in networks]
+    tails, heads = [tail for tail, _ in parts], [head for _, head in parts]
+    keep_vectors = keep_vectors and not _constant(tails[0])  # one matrix is not worth a warm start
+    tail = norms_together(tails, x, start=start, keep_vectors=keep_vectors, **options)
+    whole = norms_together(networks, x, **options)
+    if alike and _constant(heads[0]):
+        # A linear head has one norm for all samples, whatever the tail makes of them.
+        features = next(heads[0].parameters()).shape[1]
+        head = norms_together(heads, x.new_zeros(1, features).expand(len(x), features), **options)
+    else:
+        with torch.no_grad():
+            values = [each(x.clone()) for each in tails]
+        head = [jacobian_norms(each, value, **options) for each, value in zip(heads, values, strict=True)]
+    return [SeamNorms(*norms) for norms in zip(head, tail, whole, strict=True)]
+
+
+def _constant(head: nn.Module) -> bool:
+    layers = layers_of(head)
+    return layers is not None and not any(layers.activations)
+
+
+def collaborate(
+    head: JacobianNorms,
+    tail: JacobianNorms,
+    whole: JacobianNorms,
+    *,
+    seam: str = "",
+    form: Form = "equation-9",
+) -> Collaboration:
+    """The statistics of a seam from the norms of its two sides and of the whole, on the same samples."""
+    # ‖J_head J_tail‖ ≤ ‖J_head‖ ‖J_tail‖, and all three are lower bounds of what they estimate: where the
+    # estimates contradict each other it is the product that is too small.
+    product = torch.maximum(head.value * tail.value, whole.value)
+    product_error = head.error * (tail.value + tail.error) + head.value * tail.error
+    energy_head, _ = root_mean_square(head.value, head.error)
+    energy_tail, _ = root_mean_square(tail.value, tail.error)
+    energy, energy_error = root_mean_square(whole.value, whole.error)
+    bound, bound_error = root_mean_square(product, product_error)
+    mean = float(product.mean())
+    deviation = product - mean
+    count = len(product)
+    if form == "algorithm-1":
+        variance = float(deviation.square().sum() / max(count - 1, 1))
+        numerator, denominator = float(whole.value.mean()), mean
+    else:
+        variance = float(deviation.square().mean())
+        numerator, denominator = energy, bound
+    co_correlation = min(_ratio(numerator, denominator), 1.0)
+    relative_std = _ratio(math.sqrt(variance), mean)
+    linear = _ratio(mean, energy_head * energy_tail)
+    rebuilt = co_correlation * math.hypot(1.0, relative_std) * linear * energy_head * energy_tail
+    return Collaboration(
+        seam=seam,
+        co_correlation=co_correlation,
+        linear_correlation=linear,
+        mean=mean,
+        variance=variance,
+        relative_std=relative_std,
+        energy_head=energy_head,
+        energy_tail=energy_tail,
+        energy=energy,
+        identity_gap=relative_gap(rebuilt, energy),
+        error=_ratio_error(numerator, energy_error, denominator, bound_error),
+        standard_error=_ratio_standard_error(whole.value, product),
+        samples=count,
+        status=Status.worst((head.status, tail.status, whole.status)),
+    )
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator > 0 else 0.0
+
+
+def _ratio_error(numerator: float, error: float, denominator: float, denominator_error: float) -> float:
+    """How far a/b can be off when a and b are known to their errors."""
+    if denominator <= 0:
+        return 0.0 if numerator == 0 else math.inf
+    if not math.isfinite(error + denominator_error):
+        return math.inf
+    low = max(denominator - denominator_error, 0.0)
+    worst = (numerator + error) / low if low > 0 else math.inf
+    return max(
+        worst - numerator / denominator,
+        numerator / denominator - (numerator - error) / (denominator + denominator_error),
+    )
+
+
+def _ratio_standard_error(numerator: Tensor, denominator: Tensor) -> float:
+    """Delta method for √(E n² / E p²): half the relative deviation of n²/E n² − p²/E p²."""
+    count = len(numerator)
+    if count < 2:
+        return math.inf
+    top, bottom = numerator.square().mean(), denominator.square().mean()
+    if not (float(top) > 0 and float(bottom) > 0):
+        return 0.0
+    influence = numerator.square() / top - denominator.square() / bottom
+    return float((top / bottom).sqrt() * influence.std() / (2 * math.sqrt(count)))
+
+
+def relative_gap(rebuilt: float, measured: float) -> float:
+    """How far a product of factors is from what it should be, relative to that."""
+    return abs(rebuilt - measured) / measured if measured > 0 else abs(rebuilt)
