@@ -40,11 +40,14 @@ def most(table: polars.DataFrame, axis: str) -> int:
 
 
 def by_seed(table: polars.DataFrame, key: str, how: Literal["max", "min"] = "max") -> list[float]:
-    """The largest or smallest value of each seed's networks, in the seeds' order; seeds without any are left out."""
+    """The largest or smallest value of each seed's networks, in the seeds' order; seeds without any are left out.
+
+    NaN if one of them is: a network that has no such number is neither the best nor the worst.
+    """
     if key not in table.columns or table[key].null_count() == len(table):
         raise InputError(f"no record of {key}")
     value = _column(key)
-    best = table.group_by("seed").agg(value.max() if how == "max" else value.min()).sort("seed")
+    best = table.group_by("seed").agg(value.nan_max() if how == "max" else value.nan_min()).sort("seed")
     return [float(each) for each in best[key].drop_nulls()]
 
 
