@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars
 import pytest
+import torch
 
+from undertow.data.dataset import Dataset
+from undertow.data.tasks import relabel
 from undertow.errors import InputError
 from undertow.runs.config import validate
 from undertow.runs.engines.here import Here
@@ -128,14 +131,14 @@ def test_networks_that_misclassify_a_point_are_no_kkt_points() -> None:
             claim(kkt, name).test(wrong)
 
 
-def slab_records(simple: float, complex_: float) -> polars.DataFrame:
+def slab_records(simple: float, complex_: float, *, none: float = 1.0) -> polars.DataFrame:
     return records(
         "randomised-features",
         (
             {"std": std, "seed": seed, "key": key, "value": value + 0.001 * seed * (key != "none")}
             for std in (0.01, 0.2)
             for seed in SEEDS
-            for key, value in (("none", 1.0), ("simple", simple), ("complex", complex_))
+            for key, value in (("none", none), ("simple", simple), ("complex", complex_))
         ),
     )
 
@@ -147,6 +150,21 @@ def test_slab_claims() -> None:
     other = slab_records(simple=0.9, complex_=0.6)
     assert claim(simplicity, "F-t.complex").test(other).verdict is Verdict.FAILS
     assert claim(simplicity, "F-t.simple").test(other).verdict is Verdict.FAILS
+
+
+def test_networks_that_learned_nothing_do_not_show_what_is_learned() -> None:
+    chance = slab_records(simple=0.5, complex_=0.5, none=0.5)
+    for name in ("F-t.complex", "F-t.simple"):
+        with pytest.raises(InputError, match="10 of 10 networks have not learned"):
+            claim(simplicity, name).test(chance)
+
+
+def test_one_start_that_uses_the_slabs_is_enough_against_the_bias() -> None:
+    usual = slab_records(simple=0.5, complex_=0.99)
+    other = slab_records(simple=0.9, complex_=0.6)
+    for name, low, high in (("F-t.complex", usual, other), ("F-t.simple", other, usual)):
+        mixed = polars.concat([low.filter(polars.col("std") == 0.01), high.filter(polars.col("std") == 0.2)])
+        assert claim(simplicity, name).test(mixed).verdict is Verdict.FAILS, name
 
 
 def likeness(linearity: float, accuracy: float = 0.9) -> polars.DataFrame:
@@ -284,11 +302,17 @@ def test_what_is_claimed_of_all_of_autoattack_is_measured() -> None:
             assert bool(measure.get("square")) is claimed, part
 
 
-def heat(two: tuple[float, float], ten: tuple[float, float]) -> polars.DataFrame:
+def heat(
+    two: tuple[float, float],
+    ten: tuple[float, float],
+    *,
+    of: str = "digits",
+    positive: Sequence[bool] = (False, True) * 5,
+) -> polars.DataFrame:
     rows = []
     for neuron in range(30):
         for feature in range(10):
-            own = (neuron < 15) == (feature % 2 == 1)
+            own = (neuron < 15) == positive[feature]
             rows.append(
                 {"part": "features-two", "key": f"{neuron}:{feature}", "value": two[0] if own else two[1]}
             )
@@ -298,7 +322,7 @@ def heat(two: tuple[float, float], ten: tuple[float, float]) -> polars.DataFrame
             )
     rows.append({"part": "features-two", "key": "own_mean", "value": 9.0})
     several = [{**row, "seed": seed, "centred": c} for row in rows for seed in SEEDS for c in (False, True)]
-    return records("feature-cosines", several, of="digits")
+    return records("feature-cosines", several, of=of)
 
 
 def test_heat_map_claims() -> None:
@@ -309,6 +333,17 @@ def test_heat_map_claims() -> None:
     frame = heat((0.0, 0.4), (0.1, 0.9))
     for name in ("F-m.blocks", "F-m.diagonal"):
         assert claim(frozen_features, name).test(frame).verdict is Verdict.FAILS, name
+    dead = heat((0.0, 0.0), (0.0, 0.0))  # the same cosine with every class is a diagonal of none
+    assert claim(frozen_features, "F-m.diagonal").test(dead).effect == 0.0
+
+
+def test_heat_maps_know_which_classes_are_positive() -> None:
+    """As the tasks label them: odd digits, and the last five classes of CIFAR-10."""
+    for of, task in (("digits", "parity"), ("cifar10", "first-last")):
+        classes = Dataset.of(torch.zeros(10, 1), torch.arange(10), name=of, classes=10)
+        positive = relabel(classes, task).y == 1
+        frame = heat((0.4, 0.0), (0.9, 0.1), of=of, positive=positive.tolist())
+        assert claim(frozen_features, "F-m.blocks").test(frame).effect == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("scale", SCALES)
