@@ -140,7 +140,7 @@ def blocks(frame: polars.DataFrame, *, centred: bool) -> Finding:
 
 
 def diagonal(frame: polars.DataFrame, *, centred: bool) -> Finding:
-    """Per seed the share of threes whose largest mean cosine is with their own class; dead neurons are no such three."""
+    """Per seed the share of threes whose largest mean cosine is with their own class, strictly."""
     import polars
 
     column = polars.col
