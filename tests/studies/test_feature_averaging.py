@@ -191,7 +191,7 @@ class TestRadii:
 
     def test_what_is_missing_is_told(self) -> None:
         frame = by_dimension("cluster-radius", lambda *_: {"accuracy": 1.0})
-        with pytest.raises(InputError, match="no record of attacked"):
+        with pytest.raises(InputError, match="no record of attacked@reach"):
             CLAIMS["F-f"](frame)
         with pytest.raises(InputError, match="two values of k"):
             exponents(networks(frame, "cluster-radius"), "k", "accuracy")

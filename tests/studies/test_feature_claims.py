@@ -170,6 +170,15 @@ def test_a_claim_can_hold_and_can_fail(claim: str) -> None:
     assert CLAIMS[claim](fails()).verdict is Verdict.FAILS
 
 
+def test_a_collapse_says_how_many_errors_there_were_before() -> None:
+    clean = by_dimension(
+        "cluster-radius",
+        lambda d, _: {"attacked@reach": 0.0, "averaged@reach": 0.0, "accuracy": 0.6 if d == 384 else 1.0},
+    )
+    for claim in ("F-f", "F-i"):
+        assert "before any attack 0.6 or more" in CLAIMS[claim](clean).note
+
+
 @pytest.mark.parametrize("how", ["max", "min"])
 def test_one_network_without_a_number_leaves_its_seed_without_one(how: Any) -> None:
     table = polars.DataFrame({"seed": [0, 0, 1, 1], "share": [0.0, math.nan, 0.0, 0.1]})
