@@ -46,20 +46,18 @@ def records(measure: str, rows: Iterable[dict[str, Any]], **columns: Any) -> pol
     return frame.with_columns(trial=polars.concat_str(grid, separator="/"))
 
 
-def distances(averaged: float, decoupled: float) -> polars.DataFrame:
+def distances(averaged: float, decoupled: float, *, farther: float = 0.0) -> polars.DataFrame:
+    """Distances to both targets, ``farther`` for the larger noise of the highest power."""
     return records(
         "feature-distance",
         (
             {"power": power, "sigma": sigma, "seed": seed, "key": f"{target}:{side}", "value": value}
-            for power in (1.0, 3.0)
+            for power in (1.0, 3.0, 4.0)
             for sigma in (0.01, 0.1)
             for seed in SEEDS
-            for target, relative in (("averaged", averaged), ("decoupled", decoupled))
-            for side, value in (
-                ("lower", relative + 0.001 * seed),
-                ("upper", 2.0 * (relative + 0.001 * seed)),
-                ("relative", relative + 0.001 * seed),
-            )
+            for target, near in (("averaged", averaged), ("decoupled", decoupled))
+            for relative in [near + 0.001 * seed + farther * (power == 4 and sigma == 0.1)]
+            for side, value in (("lower", relative), ("upper", 2.0 * relative), ("relative", relative))
         ),
     )
 
@@ -71,6 +69,10 @@ def test_min_vidal_is_about_the_target_of_its_power() -> None:
     assert "proved is no more than 0.21" in claim(min_vidal, "F-o").test(near).note
     assert claim(min_vidal, "F-p").test(near).verdict is Verdict.FAILS
     assert claim(min_vidal, "F-p").test(distances(0.9, 0.1)).verdict is Verdict.HOLDS
+    one = distances(0.1, 0.1, farther=0.5)  # one power at one noise is enough against it
+    assert claim(min_vidal, "F-o").test(one).verdict is Verdict.HOLDS
+    assert claim(min_vidal, "F-p").test(one).verdict is Verdict.FAILS
+    assert "p = 3, 4;" in claim(min_vidal, "F-p").test(one).note
     with pytest.raises(InputError, match="no record"):
         claim(min_vidal, "F-o").test(near.with_columns(measure=polars.lit("loss")))
 
