@@ -94,11 +94,14 @@ def averaging(scale: Scale, variant: str, *, divide: int) -> dict[str, Any]:
         {"name": "bias-search", "rounds": size.rounds},
         "loss",
     ]
-    if whole and scale != "laptop":  # as much work again as the training
+    followed = whole and scale != "laptop"  # as much work again as the training
+    if followed:
         measures.append({"name": "feature-coefficients", "pairs": False, "method": "steps"})
     grid = {"data.d": [d], "data.n": [n], "data.k": [size.k]}
     settings = binary(d, n, size.k, variant, measures, size, grid)
     settings["grid"]["seed"] = list(range(size.seeds if whole else size.side_seeds))
+    if followed:
+        settings["training"]["dtype"] = "float64"  # see FeatureCoefficients: float32 may differ at a kink
     return settings
 
 
