@@ -146,6 +146,10 @@ CASES: dict[str, tuple[Frame, Frame]] = {
         largest("feature-cosines", "aligned", 0.99, 0.2),
         largest("feature-cosines", "aligned", 0.2, 0.99),
     ),
+    "F-e.balance": (
+        over("balance", {1.0: 0.99, 4.0: 0.98}, "aligned"),
+        over("balance", {1.0: 0.98, 4.0: 0.5}, "aligned"),
+    ),
     "F-e.noise": (
         over("noise", {"gaussian": 0.99, "sparse": 0.98}, "aligned"),
         over("noise", {"gaussian": 0.99, "sparse": 0.8}, "aligned"),

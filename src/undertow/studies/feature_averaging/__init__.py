@@ -34,7 +34,7 @@ STUDY = Study(
     "their centres instead of one centre each. The average classifies perfectly, and is far easier to attack.",
     costs={
         "smoke": "55 small trials on synthetic clusters and digits, about 14 s on two cores",
-        "laptop": "276 trials on synthetic clusters and 110 others, with MNIST or digits; about 2 minutes on two cores",
+        "laptop": "276 trials on synthetic clusters and 100 others, with MNIST or digits; about 2 minutes on two cores",
         "paper": "d = 3072 and up to 20 seeds, all of MNIST and CIFAR-10; a GPU for the networks behind images",
     },
     # Parts of a minute in all, on data that is sampled: these say something at their laptop size only.

@@ -83,7 +83,7 @@ def aligned(frame: polars.DataFrame, *, measure: str, what: str) -> Finding:
 
 
 def aligned_anyhow(frame: polars.DataFrame, axis: str, *, upto: float | None = None) -> Finding:
-    """The same for every kind of noise, or for every cosine between centres ``upto`` one, the worst for each seed."""
+    """The same for every kind of noise, balance, or cosine between centres ``upto`` one, the worst for each seed."""
     import polars
 
     table = networks(frame, "feature-coefficients")
@@ -236,5 +236,12 @@ CLAIMS = (
         "Li 2024, talk: theoretical setup (can be relaxed slightly)",
         lambda frame: aligned_anyhow(frame, "cosine", upto=0.1),
         parts=("angle",),
+    ),
+    Claim(
+        "F-e.balance",
+        "The same where one class has up to four times as many clusters as the other.",
+        "Li, Pan, Lyu & Li 2025, slides: Data Distribution (balanced up to a constant c)",
+        lambda frame: aligned_anyhow(frame, "balance"),
+        parts=("balance",),
     ),
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["by_seed", "exponents", "largest", "most", "networks", "one_per_seed"]
 
-_AXES = ("part", "trial", "seed", "d", "n", "k", "noise", "cosine", "std", "group", "threshold")
+_AXES = ("part", "trial", "seed", "d", "n", "k", "noise", "cosine", "balance", "std", "group", "threshold")
 
 
 def networks(frame: polars.DataFrame, measure: str) -> polars.DataFrame:

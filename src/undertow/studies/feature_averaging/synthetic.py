@@ -1,7 +1,8 @@
 """The grids of the feature-averaging study on synthetic clusters: rows F1–F5, F7 and F8.
 
-Everything lives on D_binary: k orthogonal centres of norm √d, half of them in each class, N(0, I) around them. Binary
-labels train the ±1/m network with biases, cluster labels one neuron per cluster without; f_robust is constructed.
+Everything lives on D_binary: k orthogonal centres of norm √d, half of them in each class, N(0, I) around them; three
+parts relax one of these each. Binary labels train the ±1/m network with biases, cluster labels one neuron per cluster
+without; f_robust is constructed.
 
 Between dimensions the training is kept comparable: n grows with d, and the step falls with it so that η‖μ‖² stays
 (variant ``paper``: 0.001 at d = 3072; ``slides``: η = 1/√d). With more clusters each is seen more rarely, so ``paper``
@@ -177,6 +178,11 @@ def angles(scale: Scale, variant: str) -> dict[str, Any]:
     return _relaxed(scale, variant, {"data.cosine": size_of(scale, variant).some([-0.05, 0.0, 0.1, 0.3])})
 
 
+def balances(scale: Scale, variant: str) -> dict[str, Any]:
+    """Up to four times as many clusters in one class as in the other, at a quarter of the largest d."""
+    return _relaxed(scale, variant, {"data.balance": size_of(scale, variant).some([1.0, 1.5, 4.0])})
+
+
 def starts(scale: Scale, variant: str) -> dict[str, Any] | None:
     """The paper's training from larger and larger starts, up to the slides' σ_w = 1/√d."""
     if variant != "paper":
@@ -296,5 +302,6 @@ PARTS: dict[str, Part] = {
     "between": partial(constructed, axis="group"),
     "noise": noise_kinds,
     "angle": angles,
+    "balance": balances,
     "start": starts,
 }
