@@ -145,8 +145,8 @@ class TestAveragedDirection:
         mu, signs = 2 * torch.eye(4, dtype=torch.float64), torch.tensor([1, 1, -1, -1])
         net = nn.Sequential(nn.Linear(4, 4, bias=False), nn.ReLU(), nn.Linear(4, 4, bias=False)).double()
         with torch.no_grad():
-            for layer in (net[0], net[2]):
-                layer.weight.copy_(torch.eye(4))
+            for weight in net.parameters():
+                weight.copy_(torch.eye(4))
         # At μ_1 moved by t(−1, −1, 1, 1)/2 the read-out is 2 − t/2 − 2 · t/2.
         found = averaged_radii(net, mu, torch.tensor([1, 1, 0, 0]), mu, signs)
         assert found.tolist() == pytest.approx([4 / 3] * 4)

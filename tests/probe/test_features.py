@@ -77,13 +77,11 @@ CLUSTERS = {"centres": 3.0 * torch.eye(4, 8), "cluster_sign": torch.tensor([1, 1
 
 def by_hand(weight: torch.Tensor) -> torch.nn.Module:
     """A positive and a negative neuron with the given weights."""
-    net = torch.nn.Sequential(
-        torch.nn.Linear(8, 2, bias=False), torch.nn.ReLU(), torch.nn.Linear(2, 1, bias=False)
-    )
+    hidden, output = torch.nn.Linear(8, 2, bias=False), torch.nn.Linear(2, 1, bias=False)
     with torch.no_grad():
-        net[0].weight.copy_(weight)
-        net[2].weight.copy_(torch.tensor([[0.5, -0.5]]))
-    return net
+        hidden.weight.copy_(weight)
+        output.weight.copy_(torch.tensor([[0.5, -0.5]]))
+    return torch.nn.Sequential(hidden, torch.nn.ReLU(), output)
 
 
 def test_cosines_by_hand() -> None:
