@@ -174,6 +174,11 @@ def test_a_claim_can_hold_and_can_fail(claim: str) -> None:
     assert CLAIMS[claim](fails()).verdict is Verdict.FAILS
 
 
+def test_accuracy_is_told_with_its_trend() -> None:
+    note = CLAIMS["F-a"](CASES["F-a"][0]()).note
+    assert "0.5 at 384, 0.5 at 768, 0.5 at 1536, 1 at 3072" in note
+
+
 def test_a_collapse_says_how_many_errors_there_were_before() -> None:
     clean = by_dimension(
         "cluster-radius",
