@@ -174,6 +174,20 @@ def test_a_claim_can_hold_and_can_fail(claim: str) -> None:
     assert CLAIMS[claim](fails()).verdict is Verdict.FAILS
 
 
+def test_seeds_that_saw_one_size_do_not_dilute_the_worst_of_all() -> None:
+    """The paper's scale has twenty seeds at one size and ten at the others: 0.08 at the most clusters is no 0.04."""
+    for claim, key in (("F-f", "attacked@reach"), ("F-i", "averaged@reach")):
+        more = [
+            row
+            for seed in range(5, 20)
+            for row in rows(
+                "averaging", "cluster-radius", {key: 0.0, "accuracy": 1.0}, seed=seed, d=LARGEST, k=10
+            )
+        ]
+        found = CLAIMS[claim](polars.concat([one_size(key, 0.08)(), polars.DataFrame(more)]))
+        assert (found.verdict, found.n) == (Verdict.FAILS, 5)
+
+
 def test_accuracy_is_told_with_its_trend() -> None:
     note = CLAIMS["F-a"](CASES["F-a"][0]()).note
     assert "0.5 at 384, 0.5 at 768, 0.5 at 1536, 1 at 3072" in note

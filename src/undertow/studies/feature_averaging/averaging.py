@@ -13,7 +13,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from undertow.studies.claims import Claim, Finding, decide
-from undertow.studies.feature_averaging.sizes import by_seed, exponents, largest, most, networks
+from undertow.studies.feature_averaging.sizes import (
+    by_seed,
+    exponents,
+    in_every_part,
+    largest,
+    most,
+    networks,
+)
 from undertow.studies.feature_averaging.synthetic import BY_DIMENSION
 from undertow.studies.study import Figure
 
@@ -98,7 +105,7 @@ def aligned_anyhow(frame: polars.DataFrame, axis: str, *, upto: float | None = N
 
 def exact_lemma(frame: polars.DataFrame) -> Finding:
     """Per seed the largest relative residual of the decomposition, against 10⁻⁶."""
-    table = networks(frame, "feature-coefficients")
+    table = in_every_part(networks(frame, "feature-coefficients"))
     note = "effect: largest residual of least squares, relative to ‖w(T) − w(0)‖"
     return decide(by_seed(table, "residual"), below=1e-6, note=note)
 

@@ -15,6 +15,7 @@ from undertow.studies.claims import Claim, Finding, decide
 from undertow.studies.feature_averaging.sizes import (
     by_seed,
     exponents,
+    in_every_part,
     largest,
     most,
     networks,
@@ -56,7 +57,7 @@ def provable(table: polars.DataFrame, *, optimal: bool = False) -> polars.DataFr
 
 def collapse(frame: polars.DataFrame) -> Finding:
     """Per seed the share that no attack broke within 2√(d/k), the largest over sizes, against 0.05."""
-    table = networks(frame, "cluster-radius")
+    table = in_every_part(networks(frame, "cluster-radius"))
     note = f"effect: robust accuracy at 2√(d/k), the largest over all d and k; {_clean(table)}"
     return decide(by_seed(table, "attacked@reach"), below=0.05, note=note)
 
@@ -90,7 +91,7 @@ def other_biases(frame: polars.DataFrame, key: str, what: str) -> Finding:
 
 def direction_succeeds(frame: polars.DataFrame) -> Finding:
     """Per seed the share that survives the averaged direction at 2√(d/k), the largest over sizes, against 0.05."""
-    table = networks(frame, "cluster-radius")
+    table = in_every_part(networks(frame, "cluster-radius"))
     note = (
         "effect: share that −Σμ_+ + Σμ_− of length 2√(d/k) does not break, the largest over all d and k; "
         f"{_clean(table)}"

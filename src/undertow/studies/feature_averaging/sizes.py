@@ -13,7 +13,7 @@ from undertow.studies.feature_averaging.lines import after_training
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["by_seed", "exponents", "largest", "most", "networks", "one_per_seed"]
+__all__ = ["by_seed", "exponents", "in_every_part", "largest", "most", "networks", "one_per_seed"]
 
 _AXES = ("part", "trial", "seed", "d", "n", "k", "noise", "cosine", "balance", "std", "group", "threshold")
 
@@ -32,6 +32,20 @@ def largest(table: polars.DataFrame, axis: str) -> polars.DataFrame:
     import polars
 
     return table.filter(polars.col(axis) == polars.col(axis).max())
+
+
+def in_every_part(table: polars.DataFrame) -> polars.DataFrame:
+    """The networks of seeds that every part has: others cannot speak for the worst of all sizes, and would dilute it.
+
+    >>> import polars
+    >>> table = polars.DataFrame({"part": ["one", "one", "two"], "seed": [0, 1, 0]})
+    >>> in_every_part(table)["seed"].to_list()
+    [0, 0]
+    """
+    import polars
+
+    parts = polars.col("part")
+    return table.filter(parts.n_unique().over("seed") == parts.n_unique())
 
 
 def most(table: polars.DataFrame, axis: str) -> int:
