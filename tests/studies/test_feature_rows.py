@@ -28,6 +28,7 @@ from undertow.studies.feature_averaging import (
     min_vidal,
     simplicity,
 )
+from undertow.studies.feature_averaging.lines import after_training
 from undertow.studies.study import SCALES
 
 MODULES = (min_vidal, kkt, simplicity, manifold, li2022, images, frozen_features)
@@ -124,6 +125,19 @@ def test_kkt_claims() -> None:
         assert found.verdict is Verdict.HOLDS, name
         assert found.effect == pytest.approx(effect)
         assert claim(kkt, name).test(bad).verdict is Verdict.FAILS, name
+
+
+def test_the_trend_is_that_of_the_later_training() -> None:
+    early = (polars.col("key") == "residual") & (polars.col("step") == 1)
+    frame = kkt_records(0.2, -0.1, 0.0).with_columns(value=polars.when(early).then(0.0).otherwise("value"))
+    assert claim(kkt, "F-q.trend").test(frame).effect == pytest.approx(-1.0)
+
+
+def test_every_trial_ends_at_its_own_last_step() -> None:
+    short = records("accuracy", [{"seed": 0, "key": "", "value": 1.0}])
+    long = records("accuracy", [{"seed": 1, "step": step, "key": "", "value": 2.0} for step in (100, 400)])
+    last = after_training(polars.concat([short, long.select(short.columns)]), "accuracy")
+    assert last.sort("seed")["step"].to_list() == [100, 400]
 
 
 def test_networks_that_misclassify_a_point_are_no_kkt_points() -> None:
@@ -335,6 +349,10 @@ def test_heat_map_claims() -> None:
     frame = heat((0.0, 0.4), (0.1, 0.9))
     for name in ("F-m.blocks", "F-m.diagonal"):
         assert claim(frozen_features, name).test(frame).verdict is Verdict.FAILS, name
+    # One class that the positive side does not follow is enough against two blocks.
+    alone = (polars.col("part") == "features-two") & polars.col("key").str.contains(r"^(\d|1[0-4]):1$")
+    frame = heat((0.4, 0.0), (0.9, 0.1)).with_columns(value=polars.when(alone).then(-0.1).otherwise("value"))
+    assert claim(frozen_features, "F-m.blocks").test(frame).effect == pytest.approx(-0.1)
     dead = heat((0.0, 0.0), (0.0, 0.0))  # the same cosine with every class is a diagonal of none
     assert claim(frozen_features, "F-m.diagonal").test(dead).effect == 0.0
 
