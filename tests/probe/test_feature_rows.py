@@ -11,7 +11,9 @@ from torch import nn
 
 from undertow.data.axis_clusters import axis_clusters
 from undertow.data.clusters import d_binary
+from undertow.data.dataset import Dataset
 from undertow.data.loading import load
+from undertow.data.tasks import relabel
 from undertow.errors import ConfigError, InputError
 from undertow.models import mlp, prelu_network, two_layer
 from undertow.models.initialisation import Gaussian
@@ -182,6 +184,12 @@ def test_supervision_reads_both_kinds_of_networks_alone_and_together() -> None:
     late = torch.arange(10) >= 5
     by_half = (sides[:, late].sum(1) - sides[:, ~late].sum(1) > 0) == (data.y >= 5)
     assert halves["sum:gradient@0.0"] == pytest.approx(float(by_half.double().mean()))
+    classes = Dataset.of(torch.zeros(10, 1), torch.arange(10), name="classes", classes=10)
+    for task in (
+        "parity",
+        "halves",
+    ):  # the sides of a read-out are the classes that two-class networks are trained on
+        assert SupervisionRobustness(task=task)._side(classes.y, 10).equal(relabel(classes, task).y)
     with pytest.raises(ConfigError, match="did you mean 'parity'"):
         SupervisionRobustness(task="party")
     with pytest.raises(ConfigError, match="positive"):
