@@ -71,6 +71,14 @@ class TestDecomposition:
         assert not found.unique
         assert found.residual < 1e-9
 
+    def test_a_point_without_noise_has_no_coefficient_of_its_own(self) -> None:
+        mu = torch.eye(6, dtype=torch.float64)[:2]
+        points = torch.stack([mu[0], mu[1] + 0.5 * torch.eye(6)[4]])
+        found = decompose(mu[:1] * 3, mu, points, torch.tensor([0, 1]))
+        assert not found.unique
+        assert found.features.tolist() == [pytest.approx([3.0, 0.0])]
+        assert found.residual < 1e-9
+
     @pytest.mark.parametrize("clusters", [False, True])
     def test_the_steps_add_up_to_the_least_squares_solution(self, clusters: bool) -> None:
         data = d_binary(n=20, d=60, k=4, seed=1)
@@ -132,6 +140,16 @@ class TestAveragedDirection:
             values = sign * net(x - sign * lengths[:, None] * direction).flatten()
             first = lengths[int((values <= 0).to(torch.int64).argmax())]
             assert float(first) == pytest.approx(float(radius), rel=1e-3)
+
+    def test_one_output_for_each_cluster_is_read_out_by_class(self) -> None:
+        mu, signs = 2 * torch.eye(4, dtype=torch.float64), torch.tensor([1, 1, -1, -1])
+        net = nn.Sequential(nn.Linear(4, 4, bias=False), nn.ReLU(), nn.Linear(4, 4, bias=False)).double()
+        with torch.no_grad():
+            for weight in net.parameters():
+                weight.copy_(torch.eye(4))
+        # At μ_1 moved by t(−1, −1, 1, 1)/2 the read-out is 2 − t/2 − 2 · t/2.
+        found = averaged_radii(net, mu, torch.tensor([1, 1, 0, 0]), mu, signs)
+        assert found.tolist() == pytest.approx([4 / 3] * 4)
 
 
 class TestBiases:

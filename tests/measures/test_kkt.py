@@ -91,6 +91,15 @@ def test_nothing_changes_when_a_homogeneous_network_is_scaled() -> None:
     assert 0 <= kkt(net, x, y).misalignment <= 2
 
 
+def test_misalignment_is_with_the_descent_of_the_loss() -> None:
+    """One point, one linear logit: gradient descent goes along y x, whatever the weights are."""
+    x, y, net = torch.tensor([[3.0, 4.0]]), torch.tensor([0]), nn.Linear(2, 1, bias=False)
+    for weight, expected in (([-6.0, -8.0], 0.0), ([3.0, 4.0], 2.0), ([-1.0, 0.0], 1 - 3 / 5)):
+        with torch.no_grad():
+            net.weight.copy_(torch.tensor([weight]))
+        assert kkt(net, x, y).misalignment == pytest.approx(expected, abs=1e-9)
+
+
 def test_what_cannot_be_tested_is_told() -> None:
     x, y = separable()
     net = nn.Linear(3, 1).double()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from torch import nn
 
 from undertow.data.axis_clusters import axis_clusters
 from undertow.data.clusters import d_binary
+from undertow.data.dataset import Dataset
 from undertow.data.loading import load
+from undertow.data.tasks import relabel
 from undertow.errors import ConfigError, InputError
 from undertow.models import mlp, prelu_network, two_layer
 from undertow.models.initialisation import Gaussian
@@ -38,6 +41,8 @@ def test_the_distance_knows_averaged_from_decoupled_networks() -> None:
     found = values(FeatureDistance(starts=16).about(data.details)(net, data.x, data.y))
     assert found["decoupled:upper"] == pytest.approx(0.0, abs=1e-6)
     assert found["averaged:relative"] > 0.3
+    # sup |F| is √2 between the two centres of a class
+    assert found["averaged:relative"] == pytest.approx(found["averaged:lower"] / math.sqrt(2))
     with torch.no_grad():
         net.hidden.weight.copy_(
             torch.tensor([[1.0, 1.0, 0, 0]] * 2 + [[0, 0, 1.0, 1.0]] * 2) @ torch.eye(4, 8)
@@ -71,6 +76,18 @@ def test_the_kkt_network_is_like_itself_and_flips_beyond_its_radius() -> None:
     assert residuals["margin"] > 0
     with pytest.raises(ConfigError, match="did you mean 'logistic'"):
         KktResiduals(loss="logistik")
+
+
+def test_kkt_readings_of_a_linear_network_by_hand() -> None:
+    net = nn.Linear(2, 1, bias=False)
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor([[7.0, 7.0]]))
+    x = torch.tensor(
+        [[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]]
+    )  # the last is far from the boundary, and supports nothing
+    found = values(KktResiduals()(net, x, torch.ones(3, dtype=torch.int64)))
+    assert found["margin"] == pytest.approx(1 / math.sqrt(2))
+    assert found["supporting"] == pytest.approx(2 / 3)
 
 
 def test_a_network_of_the_complex_feature_is_seen_as_one() -> None:
@@ -125,6 +142,12 @@ def test_a_network_blind_to_the_plane_is_attacked_across_it_and_one_in_it_is_not
     across = values(measure(net, x, y))
     assert across["off"] == pytest.approx(9 / 11, abs=1e-3)
     assert across["stretch"] == pytest.approx((11 / 2) ** 0.5, rel=1e-2)
+    with_an_error = values(measure(net, x, y * (torch.arange(12) > 2)))
+    assert with_an_error["kept"] == pytest.approx(9 / 12)
+    assert with_an_error["off"] == pytest.approx(9 / 11, abs=1e-3)
+    thick = x + 2 * torch.eye(12, 5).flip(1)  # 2² off the plane for each of three points
+    around = values(measure.begin(net, thick, y, learning_rate=0.0).read(net, x, y))
+    assert around["data"] == pytest.approx(float(3 * 4 / thick.square().sum()), rel=1e-5)
     local = values(OffManifold(dimension=2, plane="axes", neighbours=6, tangent=2)(net, x, y))
     assert local["off_local"] == pytest.approx(9 / 11, abs=1e-3)
     with pytest.raises(ConfigError, match="did you mean 'pca'"):
@@ -161,6 +184,12 @@ def test_supervision_reads_both_kinds_of_networks_alone_and_together() -> None:
     late = torch.arange(10) >= 5
     by_half = (sides[:, late].sum(1) - sides[:, ~late].sum(1) > 0) == (data.y >= 5)
     assert halves["sum:gradient@0.0"] == pytest.approx(float(by_half.double().mean()))
+    classes = Dataset.of(torch.zeros(10, 1), torch.arange(10), name="classes", classes=10)
+    for task in (
+        "parity",
+        "halves",
+    ):  # the sides of a read-out are the classes that two-class networks are trained on
+        assert SupervisionRobustness(task=task)._side(classes.y, 10).equal(relabel(classes, task).y)
     with pytest.raises(ConfigError, match="did you mean 'parity'"):
         SupervisionRobustness(task="party")
     with pytest.raises(ConfigError, match="positive"):

@@ -72,6 +72,50 @@ def test_steps_and_least_squares_read_the_same(tmp_path: Path) -> None:
     assert not any(key == "residual" and step == 0 for _, key, step in found)
 
 
+CLUSTERS = {"centres": 3.0 * torch.eye(4, 8), "cluster_sign": torch.tensor([1, 1, -1, -1])}
+
+
+def by_hand(weight: torch.Tensor) -> torch.nn.Module:
+    """A positive and a negative neuron with the given weights."""
+    hidden, output = torch.nn.Linear(8, 2, bias=False), torch.nn.Linear(2, 1, bias=False)
+    with torch.no_grad():
+        hidden.weight.copy_(weight)
+        output.weight.copy_(torch.tensor([[0.5, -0.5]]))
+    return torch.nn.Sequential(hidden, torch.nn.ReLU(), output)
+
+
+def test_cosines_by_hand() -> None:
+    weight = torch.zeros(2, 8)
+    weight[0, :4] = torch.tensor([3.0, 4.0, -12.0, 0.0])  # of length 13
+    weight[1, :4] = torch.tensor([0.0, 0.0, 1.0, 1.0])
+    found = {key: value for key, value, _ in FeatureCosines().about(CLUSTERS)(by_hand(weight), weight, None)}
+    assert found["own_least"] == pytest.approx(3 / 13)
+    assert found["own_largest"] == pytest.approx(1 / math.sqrt(2))
+    assert found["own_mean"] == pytest.approx((3 / 13 + 4 / 13 + math.sqrt(2)) / 4)
+    assert found["cross_largest"] == pytest.approx(12 / 13)  # however it points
+    assert found["aligned"] == pytest.approx(7 / 13 / math.sqrt(2))  # of the worse neuron
+    assert found["0:1"] == pytest.approx(4 / 13)
+
+
+def test_coefficients_are_of_what_training_added() -> None:
+    """The start is no feature; the first neuron gains (1, 2) of its own two and 2 of a point's noise."""
+    start, change = torch.zeros(2, 8), torch.zeros(2, 8)
+    start[:, 7] = 100.0
+    change[0, :2], change[0, 6] = torch.tensor([1.0, 2.0]) / 3, 2.0
+    change[1, 2:4] = torch.tensor([1.0, 1.0]) / 3
+    x = torch.zeros(1, 8)
+    x[0, 0], x[0, 6] = 3.0, 1.0
+    measure = FeatureCoefficients().about(CLUSTERS)
+    tracker = measure.begin(by_hand(start), x, torch.ones(1), learning_rate=0.1)
+    found = {key: value for key, value, _ in tracker.read(by_hand(start + change), x, None)}
+    assert found["0:1"] == pytest.approx(2.0)
+    assert (found["own_least"], found["own_ratio"]) == pytest.approx((1.0, 2.0))
+    length = math.sqrt(5 / 9 + 4)
+    assert found["aligned"] == pytest.approx(1 / length / math.sqrt(2), rel=1e-5)
+    assert found["noise_share"] == pytest.approx(2 / math.sqrt(5 / 9 + 4 + 2 / 9), rel=1e-5)
+    assert found["residual"] < 1e-5
+
+
 def test_an_interrupted_run_gives_the_same_records(tmp_path: Path) -> None:
     config = study([{"name": "feature-coefficients", "method": "steps", "every": 5}])
     (group,) = config.groups

@@ -46,9 +46,10 @@ def test_no_interval_where_none_can_be_had(values: list[float]) -> None:
 
 
 def test_values_that_are_no_numbers_give_no_effect_but_a_reason() -> None:
-    found = decide([1.0, math.nan, 2.0, 3.0, 4.0], above=0.0, note="effect: x")
-    assert (found.effect, found.interval) == (None, None)  # NaN is no JSON
-    assert found.note == "effect: x; not every seed has such a number"
+    for nothing in (math.nan, None):
+        found = decide([1.0, nothing, 2.0, 3.0, 4.0], above=0.0, note="effect: x")
+        assert (found.effect, found.interval) == (None, None)  # NaN is no JSON
+        assert found.note == "effect: x; not every seed has such a number"
 
 
 def test_ties_do_not_hide_a_clear_answer() -> None:

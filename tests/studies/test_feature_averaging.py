@@ -191,7 +191,7 @@ class TestRadii:
 
     def test_what_is_missing_is_told(self) -> None:
         frame = by_dimension("cluster-radius", lambda *_: {"accuracy": 1.0})
-        with pytest.raises(InputError, match="no record of attacked"):
+        with pytest.raises(InputError, match="no record of attacked@reach"):
             CLAIMS["F-f"](frame)
         with pytest.raises(InputError, match="two values of k"):
             exponents(networks(frame, "cluster-radius"), "k", "accuracy")
@@ -246,7 +246,9 @@ def test_the_papers_setting_gives_the_cosines_of_the_theory(tmp_path: Path) -> N
     """k = 10, d = 3072, n = 1000, m = 5, σ = 1e-5, η = 0.001, T = 100: 1/√5 in the class, nothing across."""
     store = Store(tmp_path)
     for grid in STUDY.grids("paper", "paper", parts=("averaging", "decoupling")):
-        measures = ["feature-cosines", "feature-coefficients"]
+        measures: list[Any] = ["feature-cosines", "feature-coefficients"]
+        if grid.part == "averaging":
+            measures.append({"name": "feature-coefficients", "method": "steps"})
         probe = grid.probe.model_validate(
             {"measures": measures, "every": "end", "split": "test", "limit": 50}
         )
@@ -259,6 +261,19 @@ def test_the_papers_setting_gives_the_cosines_of_the_theory(tmp_path: Path) -> N
     assert all(abs(value - 1 / math.sqrt(5)) < 0.015 for value in binary["own_mean"])
     assert all(value <= 0.05 for value in binary["cross_largest"])
     assert all(value < 1e-6 for value in networks(frame, "feature-coefficients")["residual"])
+    found = {
+        (trial, key): value
+        for trial, key, value in frame.filter(
+            (polars.col("measure") == "feature-coefficients") & (polars.col("part") == "averaging")
+        )
+        .select("trial", "key", "value")
+        .iter_rows()
+    }
+    added_up = {key: value for key, value in found.items() if key[1].startswith("steps:")}
+    assert len(added_up) == 3 * (10 * 10 + 9)
+    for (trial, key), value in added_up.items():
+        solved = found[trial, key.removeprefix("steps:")]
+        assert value == pytest.approx(solved, rel=1e-9, abs=1e-12), key
     clusters = cosines.filter(polars.col("part") == "decoupling")
     # a neuron may be dead from the start (chance 1/101 for each): its cosine is no diagonal entry to speak of
     assert sum(value >= 0.97 for value in clusters["own_least"]) >= 2

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars
 import pytest
+import torch
 
+from undertow.data.dataset import Dataset
+from undertow.data.tasks import relabel
 from undertow.errors import InputError
 from undertow.runs.config import validate
 from undertow.runs.engines.here import Here
@@ -25,6 +28,7 @@ from undertow.studies.feature_averaging import (
     min_vidal,
     simplicity,
 )
+from undertow.studies.feature_averaging.lines import after_training
 from undertow.studies.study import SCALES
 
 MODULES = (min_vidal, kkt, simplicity, manifold, li2022, images, frozen_features)
@@ -43,20 +47,18 @@ def records(measure: str, rows: Iterable[dict[str, Any]], **columns: Any) -> pol
     return frame.with_columns(trial=polars.concat_str(grid, separator="/"))
 
 
-def distances(averaged: float, decoupled: float) -> polars.DataFrame:
+def distances(averaged: float, decoupled: float, *, farther: float = 0.0) -> polars.DataFrame:
+    """Distances to both targets, ``farther`` for the larger noise of the highest power."""
     return records(
         "feature-distance",
         (
             {"power": power, "sigma": sigma, "seed": seed, "key": f"{target}:{side}", "value": value}
-            for power in (1.0, 3.0)
+            for power in (1.0, 3.0, 4.0)
             for sigma in (0.01, 0.1)
             for seed in SEEDS
-            for target, relative in (("averaged", averaged), ("decoupled", decoupled))
-            for side, value in (
-                ("lower", relative + 0.001 * seed),
-                ("upper", 2.0 * (relative + 0.001 * seed)),
-                ("relative", relative + 0.001 * seed),
-            )
+            for target, near in (("averaged", averaged), ("decoupled", decoupled))
+            for relative in [near + 0.001 * seed + farther * (power == 4 and sigma == 0.1)]
+            for side, value in (("lower", relative), ("upper", 2.0 * relative), ("relative", relative))
         ),
     )
 
@@ -68,6 +70,10 @@ def test_min_vidal_is_about_the_target_of_its_power() -> None:
     assert "proved is no more than 0.21" in claim(min_vidal, "F-o").test(near).note
     assert claim(min_vidal, "F-p").test(near).verdict is Verdict.FAILS
     assert claim(min_vidal, "F-p").test(distances(0.9, 0.1)).verdict is Verdict.HOLDS
+    one = distances(0.1, 0.1, farther=0.5)  # one power at one noise is enough against it
+    assert claim(min_vidal, "F-o").test(one).verdict is Verdict.HOLDS
+    assert claim(min_vidal, "F-p").test(one).verdict is Verdict.FAILS
+    assert "p = 3, 4;" in claim(min_vidal, "F-p").test(one).note
     with pytest.raises(InputError, match="no record"):
         claim(min_vidal, "F-o").test(near.with_columns(measure=polars.lit("loss")))
 
@@ -121,6 +127,19 @@ def test_kkt_claims() -> None:
         assert claim(kkt, name).test(bad).verdict is Verdict.FAILS, name
 
 
+def test_the_trend_is_that_of_the_later_training() -> None:
+    early = (polars.col("key") == "residual") & (polars.col("step") == 1)
+    frame = kkt_records(0.2, -0.1, 0.0).with_columns(value=polars.when(early).then(0.0).otherwise("value"))
+    assert claim(kkt, "F-q.trend").test(frame).effect == pytest.approx(-1.0)
+
+
+def test_every_trial_ends_at_its_own_last_step() -> None:
+    short = records("accuracy", [{"seed": 0, "key": "", "value": 1.0}])
+    long = records("accuracy", [{"seed": 1, "step": step, "key": "", "value": 2.0} for step in (100, 400)])
+    last = after_training(polars.concat([short, long.select(short.columns)]), "accuracy")
+    assert last.sort("seed")["step"].to_list() == [100, 400]
+
+
 def test_networks_that_misclassify_a_point_are_no_kkt_points() -> None:
     wrong = kkt_records(0.2, -0.1, 0.0, margin=-0.1)
     for name in ("F-q.kkt", "F-q.fragile"):
@@ -128,14 +147,14 @@ def test_networks_that_misclassify_a_point_are_no_kkt_points() -> None:
             claim(kkt, name).test(wrong)
 
 
-def slab_records(simple: float, complex_: float) -> polars.DataFrame:
+def slab_records(simple: float, complex_: float, *, none: float = 1.0) -> polars.DataFrame:
     return records(
         "randomised-features",
         (
             {"std": std, "seed": seed, "key": key, "value": value + 0.001 * seed * (key != "none")}
             for std in (0.01, 0.2)
             for seed in SEEDS
-            for key, value in (("none", 1.0), ("simple", simple), ("complex", complex_))
+            for key, value in (("none", none), ("simple", simple), ("complex", complex_))
         ),
     )
 
@@ -147,6 +166,21 @@ def test_slab_claims() -> None:
     other = slab_records(simple=0.9, complex_=0.6)
     assert claim(simplicity, "F-t.complex").test(other).verdict is Verdict.FAILS
     assert claim(simplicity, "F-t.simple").test(other).verdict is Verdict.FAILS
+
+
+def test_networks_that_learned_nothing_do_not_show_what_is_learned() -> None:
+    chance = slab_records(simple=0.5, complex_=0.5, none=0.5)
+    for name in ("F-t.complex", "F-t.simple"):
+        with pytest.raises(InputError, match="10 of 10 networks have not learned"):
+            claim(simplicity, name).test(chance)
+
+
+def test_one_start_that_uses_the_slabs_is_enough_against_the_bias() -> None:
+    usual = slab_records(simple=0.5, complex_=0.99)
+    other = slab_records(simple=0.9, complex_=0.6)
+    for name, low, high in (("F-t.complex", usual, other), ("F-t.simple", other, usual)):
+        mixed = polars.concat([low.filter(polars.col("std") == 0.01), high.filter(polars.col("std") == 0.2)])
+        assert claim(simplicity, name).test(mixed).verdict is Verdict.FAILS, name
 
 
 def likeness(linearity: float, accuracy: float = 0.9) -> polars.DataFrame:
@@ -284,11 +318,17 @@ def test_what_is_claimed_of_all_of_autoattack_is_measured() -> None:
             assert bool(measure.get("square")) is claimed, part
 
 
-def heat(two: tuple[float, float], ten: tuple[float, float]) -> polars.DataFrame:
+def heat(
+    two: tuple[float, float],
+    ten: tuple[float, float],
+    *,
+    of: str = "digits",
+    positive: Sequence[bool] = (False, True) * 5,
+) -> polars.DataFrame:
     rows = []
     for neuron in range(30):
         for feature in range(10):
-            own = (neuron < 15) == (feature % 2 == 1)
+            own = (neuron < 15) == positive[feature]
             rows.append(
                 {"part": "features-two", "key": f"{neuron}:{feature}", "value": two[0] if own else two[1]}
             )
@@ -298,7 +338,7 @@ def heat(two: tuple[float, float], ten: tuple[float, float]) -> polars.DataFrame
             )
     rows.append({"part": "features-two", "key": "own_mean", "value": 9.0})
     several = [{**row, "seed": seed, "centred": c} for row in rows for seed in SEEDS for c in (False, True)]
-    return records("feature-cosines", several, of="digits")
+    return records("feature-cosines", several, of=of)
 
 
 def test_heat_map_claims() -> None:
@@ -309,6 +349,21 @@ def test_heat_map_claims() -> None:
     frame = heat((0.0, 0.4), (0.1, 0.9))
     for name in ("F-m.blocks", "F-m.diagonal"):
         assert claim(frozen_features, name).test(frame).verdict is Verdict.FAILS, name
+    # One class that the positive side does not follow is enough against two blocks.
+    alone = (polars.col("part") == "features-two") & polars.col("key").str.contains(r"^(\d|1[0-4]):1$")
+    frame = heat((0.4, 0.0), (0.9, 0.1)).with_columns(value=polars.when(alone).then(-0.1).otherwise("value"))
+    assert claim(frozen_features, "F-m.blocks").test(frame).effect == pytest.approx(-0.1)
+    dead = heat((0.0, 0.0), (0.0, 0.0))  # the same cosine with every class is a diagonal of none
+    assert claim(frozen_features, "F-m.diagonal").test(dead).effect == 0.0
+
+
+def test_heat_maps_know_which_classes_are_positive() -> None:
+    """As the tasks label them: odd digits, and the last five classes of CIFAR-10."""
+    for of, task in (("digits", "parity"), ("cifar10", "first-last")):
+        classes = Dataset.of(torch.zeros(10, 1), torch.arange(10), name=of, classes=10)
+        positive = relabel(classes, task).y == 1
+        frame = heat((0.4, 0.0), (0.9, 0.1), of=of, positive=positive.tolist())
+        assert claim(frozen_features, "F-m.blocks").test(frame).effect == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("scale", SCALES)

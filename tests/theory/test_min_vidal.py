@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from undertow.errors import InputError, ModelError
 from undertow.models import prelu_network
-from undertow.theory.min_vidal import Target, averaged_target, decoupled_target, distance_to
+from undertow.theory.min_vidal import Target, _proved, averaged_target, decoupled_target, distance_to
 
 SIGNS = torch.tensor([1, 1, -1])
 
@@ -85,6 +86,40 @@ def test_a_network_that_is_the_target_is_at_distance_zero_whatever_its_scale() -
     assert distance_to(net, decoupled_target(centres, SIGNS, power=3.0)).lower == pytest.approx(
         1 / 3, rel=1e-3
     )
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0, 3.0])
+def test_what_is_proved_is_no_less_than_what_a_point_shows(power: float) -> None:
+    """The bound itself, before the search's own result could hide that it is too small."""
+    centres = torch.eye(3, dtype=torch.float64)
+    for seed in range(5):
+        net = network(power=power, width=4, seed=seed)
+        with (
+            torch.no_grad()
+        ):  # near the target and off it, so that the bound is below that of the zero function
+            near = centres[[0, 1, 2, 2]] + 0.05 * net.hidden.weight
+            net.hidden.weight.copy_(near / near.norm(dim=1, keepdim=True))
+            net.output.weight.copy_(torch.tensor([[1.0, 0.9, -0.5, -0.6]]))
+        target = decoupled_target(centres, SIGNS, power=power)
+        proved = _proved(net.hidden.weight.detach(), net.output.weight.detach()[0], target)
+        assert brute_force(net, target) <= proved < target.largest
+
+
+@pytest.mark.parametrize("power", [1.0, 3.0])
+def test_a_stray_neuron_costs_what_it_turned_by(power: float) -> None:
+    """‖ŵ − u‖ = 0.1 for one of three neurons of mass 1: at c = 1 the bound is p · 0.1; of the wrong sign it is all."""
+    centres, net = torch.eye(3, dtype=torch.float64), network(power=power, width=3)
+    half = math.asin(0.05)
+    turned = centres.clone()
+    turned[0] = torch.tensor([math.cos(2 * half), 0.0, math.sin(2 * half)])
+    with torch.no_grad():
+        net.hidden.weight.copy_(turned)
+        net.output.weight.copy_(SIGNS[None].double())
+    target = decoupled_target(centres, SIGNS, power=power)
+    assert distance_to(net, target).upper == pytest.approx(0.1 * power, rel=0.05)
+    with torch.no_grad():
+        net.output.weight[0, 0] = -1.0
+    assert distance_to(net, target).upper == pytest.approx(target.largest)
 
 
 def test_what_does_not_fit_is_told() -> None:

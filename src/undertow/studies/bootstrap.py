@@ -13,7 +13,7 @@ _RESAMPLES = 9_999
 
 
 def mean_interval(
-    values: Sequence[float], *, level: float = 0.95, seed: int = 0
+    values: Sequence[float | None], *, level: float = 0.95, seed: int = 0
 ) -> tuple[float, float] | None:
     """Studentised bootstrap interval of the mean (Efron & Tibshirani 1993, §12.5).
 

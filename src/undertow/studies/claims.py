@@ -63,7 +63,7 @@ class Claim:
 
 
 def decide(
-    values: Sequence[float],
+    values: Sequence[float | None],
     *,
     above: float | None = None,
     below: float | None = None,
@@ -88,7 +88,10 @@ def decide(
     interval = mean_interval(values)
     if interval and within:
         interval = max(interval[0], within[0]), min(interval[1], within[1])
-    effect = float(np.mean(values)) if len(values) and np.isfinite(values).all() else None
+    numbers = np.asarray(
+        values, dtype=np.float64
+    )  # a network without a reading is None here, and NaN from now on
+    effect = float(numbers.mean()) if len(values) and np.isfinite(numbers).all() else None
     if len(values) < FEWEST_SEEDS or interval is None:
         seeds = "1 seed is" if len(values) == 1 else f"{len(values)} seeds are"
         few = f"{seeds} too few, {FEWEST_SEEDS} are needed"

@@ -13,7 +13,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from undertow.studies.claims import Claim, Finding, decide
-from undertow.studies.feature_averaging.sizes import by_seed, exponents, largest, most, networks
+from undertow.studies.feature_averaging.sizes import (
+    by_seed,
+    exponents,
+    in_every_part,
+    largest,
+    most,
+    networks,
+)
 from undertow.studies.feature_averaging.synthetic import BY_DIMENSION
 from undertow.studies.study import Figure
 
@@ -32,9 +39,9 @@ _CAP = 1000.0  # a ratio with a coefficient at or below zero is infinite; a mean
 
 def perfect_accuracy(frame: polars.DataFrame) -> Finding:
     """Per seed the test accuracy at the largest d, against 0.99."""
-    table = largest(networks(frame, "cluster-radius"), "d")
-    note = f"effect: accuracy on new points at d = {_largest(table)}"
-    return decide(by_seed(table, "accuracy", "min"), above=0.99, note=note)
+    table = networks(frame, "cluster-radius")
+    note = f"effect: accuracy on new points at d = {_largest(table)}; {_trend(table, 'accuracy')}"
+    return decide(by_seed(largest(table, "d"), "accuracy", "min"), above=0.99, note=note)
 
 
 def own_coefficients(frame: polars.DataFrame) -> Finding:
@@ -83,7 +90,7 @@ def aligned(frame: polars.DataFrame, *, measure: str, what: str) -> Finding:
 
 
 def aligned_anyhow(frame: polars.DataFrame, axis: str, *, upto: float | None = None) -> Finding:
-    """The same for every kind of noise, or for every cosine between centres ``upto`` one, the worst for each seed."""
+    """The same for every kind of noise, balance, or cosine between centres ``upto`` one, the worst for each seed."""
     import polars
 
     table = networks(frame, "feature-coefficients")
@@ -98,7 +105,7 @@ def aligned_anyhow(frame: polars.DataFrame, axis: str, *, upto: float | None = N
 
 def exact_lemma(frame: polars.DataFrame) -> Finding:
     """Per seed the largest relative residual of the decomposition, against 10⁻⁶."""
-    table = networks(frame, "feature-coefficients")
+    table = in_every_part(networks(frame, "feature-coefficients"))
     note = "effect: largest residual of least squares, relative to ‖w(T) − w(0)‖"
     return decide(by_seed(table, "residual"), below=1e-6, note=note)
 
@@ -163,9 +170,7 @@ FIGURES = (
     Figure("start", "Averaging and the scale of the start", _draw("spread_by_start"), parts=("start",)),
 )
 CLAIMS = (
-    Claim(
-        "F-a", "The network has perfect standard accuracy.", _THEOREM, perfect_accuracy, parts=("averaging",)
-    ),
+    Claim("F-a", "The network has perfect standard accuracy.", _THEOREM, perfect_accuracy, parts=_SIZES),
     Claim(
         "F-b.lemma",
         "Weights are the start plus multiples of the features and of the training points' noise.",
@@ -236,5 +241,12 @@ CLAIMS = (
         "Li 2024, talk: theoretical setup (can be relaxed slightly)",
         lambda frame: aligned_anyhow(frame, "cosine", upto=0.1),
         parts=("angle",),
+    ),
+    Claim(
+        "F-e.balance",
+        "The same where one class has up to four times as many clusters as the other.",
+        "Li, Pan, Lyu & Li 2025, slides: Data Distribution (balanced up to a constant c)",
+        lambda frame: aligned_anyhow(frame, "balance"),
+        parts=("balance",),
     ),
 )

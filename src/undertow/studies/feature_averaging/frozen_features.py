@@ -141,13 +141,14 @@ def blocks(frame: polars.DataFrame, *, centred: bool) -> Finding:
 
 
 def diagonal(frame: polars.DataFrame, *, centred: bool) -> Finding:
-    """Per seed the share of threes whose largest mean cosine is with their own class."""
+    """Per seed the share of threes whose largest mean cosine is with their own class, strictly."""
     import polars
 
     column = polars.col
     table = cosines(frame).filter((column("part") == "features-ten") & (column("centred") == centred))
+    own, value = column("own"), column("value")
     rows = table.group_by("seed", "three").agg(
-        first=column("own").sort_by("value").last(), own=column("value").filter("own").first()
+        first=value.filter(own).first() > value.filter(~own).max(), own=value.filter(own).first()
     )
     shares = rows.group_by("seed").agg(column("first").cast(polars.Float64).mean()).sort("seed")["first"]
     note = (

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CLAIMS", "FIGURES", "PARTS", "early_settings", "slab_settings"]
 
+_LEARNED = 0.9
 _SHAH = "Shah et al. 2020; Li 2024 talk, Connection to Simplicity Bias"
 _SLABS: dict[Scale, dict[str, Any]] = {
     "smoke": {"d": 10, "n": 200, "width": 20, "epochs": 300, "points": 200, "seeds": 2},
@@ -93,9 +94,16 @@ def early_settings(scale: Scale, variant: str) -> dict[str, Any] | None:
 
 
 def exchanged(frame: polars.DataFrame) -> polars.DataFrame:
-    """After training: std, seed and the accuracy with nothing, the simple or the complex coordinates exchanged."""
+    """After training: std, seed and the accuracy with nothing, the simple or the complex coordinates exchanged.
+
+    A network at chance loses nothing by any exchange, and says nothing about what gradient descent uses.
+    """
     last = after_training(frame, "randomised-features")
-    return last.pivot("key", index=["std", "seed"], values="value").sort("std", "seed")
+    table = last.pivot("key", index=["std", "seed"], values="value").sort("std", "seed")
+    poor = int((table["none"] < _LEARNED).sum())
+    if poor:
+        raise InputError(f"{poor} of {len(table)} networks have not learned the slabs: train longer")
+    return table
 
 
 def ignores_complex(frame: polars.DataFrame) -> Finding:

@@ -13,9 +13,9 @@ from undertow.studies.feature_averaging.lines import after_training
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["by_seed", "exponents", "largest", "most", "networks", "one_per_seed"]
+__all__ = ["by_seed", "exponents", "in_every_part", "largest", "most", "networks", "one_per_seed"]
 
-_AXES = ("part", "trial", "seed", "d", "n", "k", "noise", "cosine", "std", "group", "threshold")
+_AXES = ("part", "trial", "seed", "d", "n", "k", "noise", "cosine", "balance", "std", "group", "threshold")
 
 
 def networks(frame: polars.DataFrame, measure: str) -> polars.DataFrame:
@@ -34,17 +34,34 @@ def largest(table: polars.DataFrame, axis: str) -> polars.DataFrame:
     return table.filter(polars.col(axis) == polars.col(axis).max())
 
 
+def in_every_part(table: polars.DataFrame) -> polars.DataFrame:
+    """The networks of seeds that every part has: others cannot speak for the worst of all sizes, and would dilute it.
+
+    >>> import polars
+    >>> table = polars.DataFrame({"part": ["one", "one", "two"], "seed": [0, 1, 0]})
+    >>> in_every_part(table)["seed"].to_list()
+    [0, 0]
+    """
+    import polars
+
+    parts = polars.col("part")
+    return table.filter(parts.n_unique().over("seed") == parts.n_unique())
+
+
 def most(table: polars.DataFrame, axis: str) -> int:
     """The largest value of an axis of whole numbers."""
     return int(max(table[axis].to_list()))
 
 
 def by_seed(table: polars.DataFrame, key: str, how: Literal["max", "min"] = "max") -> list[float]:
-    """The largest or smallest value of each seed's networks, in the seeds' order; seeds without any are left out."""
+    """The largest or smallest value of each seed's networks, in the seeds' order; seeds without any are left out.
+
+    NaN if one of them is: a network that has no such number is neither the best nor the worst.
+    """
     if key not in table.columns or table[key].null_count() == len(table):
         raise InputError(f"no record of {key}")
     value = _column(key)
-    best = table.group_by("seed").agg(value.max() if how == "max" else value.min()).sort("seed")
+    best = table.group_by("seed").agg(value.nan_max() if how == "max" else value.nan_min()).sort("seed")
     return [float(each) for each in best[key].drop_nulls()]
 
 
