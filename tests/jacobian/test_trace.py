@@ -67,6 +67,16 @@ def test_no_trace_inside_no_grad_and_inference_mode() -> None:
         assert torch.equal(ut.jacobian_norms(net, x).value, expected)
 
 
+@pytest.mark.parametrize("method", ["exact", "krylov"])
+def test_autocast_is_off_while_measuring_and_on_again_after(method: str) -> None:
+    torch.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(30, 40), nn.Tanh(), nn.Linear(40, 20)), torch.randn(6, 30)
+    expected = ut.jacobian_norms(net, x, method=method).value
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(ut.jacobian_norms(net, x, method=method).value, expected)
+        assert net(x).dtype == torch.bfloat16
+
+
 def test_no_trace_after_an_exception() -> None:
     class Fails(nn.Module):
         def __init__(self) -> None:
