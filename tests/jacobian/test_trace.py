@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Literal
 
 import pytest
 import torch
@@ -68,7 +69,7 @@ def test_no_trace_inside_no_grad_and_inference_mode() -> None:
 
 
 @pytest.mark.parametrize("method", ["exact", "krylov"])
-def test_autocast_is_off_while_measuring_and_on_again_after(method: str) -> None:
+def test_autocast_is_off_while_measuring_and_on_again_after(method: Literal["exact", "krylov"]) -> None:
     torch.manual_seed(0)
     net, x = nn.Sequential(nn.Linear(30, 40), nn.Tanh(), nn.Linear(40, 20)), torch.randn(6, 30)
     expected = ut.jacobian_norms(net, x, method=method).value
