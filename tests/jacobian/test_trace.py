@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from typing import Literal
 
 import pytest
@@ -103,6 +104,22 @@ def test_no_trace_after_an_exception() -> None:
     with pytest.raises(KeyError):
         ut.collaboration(net, torch.ones(9, 3), seam="first")
     assert _same(before, _snapshot(net))
+
+
+def test_no_tensor_outlives_a_measurement() -> None:
+    class Skips(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + torch.sigmoid(x)  # the node of a sigmoid keeps its own output
+
+    def alive() -> int:
+        gc.collect()
+        return sum(type(thing) is Tensor for thing in gc.get_objects())
+
+    net, x = Skips(), torch.ones(3, 2)
+    ut.energy(net, x)
+    before = alive()
+    ut.energy(net, x)
+    assert alive() == before
 
 
 def test_buffers_that_move_in_a_forward_pass_are_put_back() -> None:
