@@ -14,4 +14,4 @@ def small_title(text: str | list[str]) -> altair.Title:
     """A title of one line, or of several."""
     import altair
 
-    return altair.Title(text, anchor="start", fontWeight="normal", fontSize=11)
+    return altair.Title(text, anchor="start", fontWeight="normal", fontSize=11, offset=8)
