@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ConfigError, InputError
+from undertow.errors import ConfigError, InputError, ModelError
 from undertow.measures.rank import stable_rank
 from undertow.probe import Accuracy, Collaboration, Energy, Loss, Probe, Schedule, StableRank, measure, take
 
@@ -176,6 +177,55 @@ def test_mistakes_are_sentences() -> None:
         Probe(net, x, measures=[Loss()])
     with pytest.raises(ConfigError, match="did you mean 'seam'"):
         measure("collaboration", seem="1")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"net": lambda x: x}, "put the function into a module's forward"),
+        ({"x": [[1.0]]}, r"next\(iter\(loader\)\)"),
+        ({"y": [0, 1]}, r"torch.as_tensor\(y\)"),
+        ({"y": torch.zeros(3)}, r"x has shape \(20, 5\) and y \(3,\): give one label for each sample"),
+        ({"y": torch.full((20,), 7)}, r"wants classes 0 … 2; y holds 7"),
+        ({"y": torch.zeros(20, 3)}, "pass one label per sample"),
+        ({"measures": Accuracy()}, r"write measures=\[…\]"),
+        ({"measures": [Accuracy]}, r"make one of it, Accuracy\(\)"),
+        ({"measures": ["accuracy"]}, r"undertow.probe.measure\('accuracy'\)"),
+        ({"measures": [len]}, "it needs a name"),
+    ],
+)
+def test_what_a_probe_cannot_use_is_refused_in_a_sentence(given: dict[str, Any], says: str) -> None:
+    net, x, y = make()
+    usable: dict[str, Any] = {"net": net, "x": x, "y": y, "measures": [Accuracy()]}
+    with pytest.raises(InputError, match=says):
+        Probe(**usable | given)
+
+
+def test_a_network_without_one_output_is_refused_in_a_sentence() -> None:
+    class Several(nn.Module):
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
+            return {"logits": x}
+
+    with pytest.raises(ModelError, match=r"returns dict, not one tensor: probe a torch.nn.Module around it"):
+        take(Several(), torch.ones(2, 3), torch.tensor([0, 1]), measures=[Accuracy()])
+
+
+def test_half_precision_is_measured_as_a_copy_in_the_dtype_asked_for() -> None:
+    net, x, y = make()
+    half, points = net.to(torch.bfloat16), x.to(torch.bfloat16)
+    with pytest.raises(InputError, match=r"pass dtype=torch.float32"):
+        Probe(half, points, y, measures=[Energy()])
+    found = Probe(half, points, y, measures=[Energy()], dtype=torch.float64).records[0]
+    exact = take(copy.deepcopy(half).double(), points.double(), measures=[Energy()])[0]
+    assert found.value == exact.value
+    assert {parameter.dtype for parameter in half.parameters()} == {torch.bfloat16}
+
+
+def test_a_step_without_a_measurement_leaves_the_network_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, x, y = make()
+    probe = Probe(net, x, y, measures=[Accuracy()], every=2)
+    monkeypatch.setattr(net, "eval", lambda: pytest.fail("nothing is due"))
+    probe.step()
 
 
 def test_a_measure_may_have_its_own_schedule() -> None:

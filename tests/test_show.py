@@ -47,7 +47,7 @@ def test_a_whole_folder_is_shown_with_its_curves(store: Store, show: Show) -> No
     code, out = show(store.path)
     assert code == 0
     assert "\x1b" not in out
-    assert "tiny   own      own    main" in out
+    assert "tiny (own, own)" in out
     line = next(line for line in out.splitlines() if "loss mean, std 1 " in line)
     assert set(line.split()[-4]) <= set("▁▂▃▄▅▆▇█")
     frame = store.frame().filter((polars.col("std") == 1.0) & (polars.col("measure") == "loss"))
@@ -105,6 +105,14 @@ def test_showing_changes_nothing(store: Store, show: Show) -> None:
     before = sorted(str(path) for path in store.path.rglob("*"))
     assert show(store.path)[0] == 0
     assert sorted(str(path) for path in store.path.rglob("*")) == before
+
+
+def test_names_of_parts_are_whole_on_an_ordinary_terminal(tmp_path: Path, show: Show) -> None:
+    runs, grids = tmp_path / "runs", find("feature-averaging").grids("smoke", "paper")
+    for grid in grids:
+        Store(runs).add_study(grid)
+    _, out = show(runs, width=80)
+    assert all(f"  {grid.part} " in out for grid in grids)
 
 
 def test_claims_in_short(tmp_path: Path, show: Show) -> None:

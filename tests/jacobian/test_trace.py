@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+from typing import Literal
 
 import pytest
 import torch
@@ -67,6 +69,16 @@ def test_no_trace_inside_no_grad_and_inference_mode() -> None:
         assert torch.equal(ut.jacobian_norms(net, x).value, expected)
 
 
+@pytest.mark.parametrize("method", ["exact", "krylov"])
+def test_autocast_is_off_while_measuring_and_on_again_after(method: Literal["exact", "krylov"]) -> None:
+    torch.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(30, 40), nn.Tanh(), nn.Linear(40, 20)), torch.randn(6, 30)
+    expected = ut.jacobian_norms(net, x, method=method).value
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(ut.jacobian_norms(net, x, method=method).value, expected)
+        assert net(x).dtype == torch.bfloat16
+
+
 def test_no_trace_after_an_exception() -> None:
     class Fails(nn.Module):
         def __init__(self) -> None:
@@ -92,6 +104,22 @@ def test_no_trace_after_an_exception() -> None:
     with pytest.raises(KeyError):
         ut.collaboration(net, torch.ones(9, 3), seam="first")
     assert _same(before, _snapshot(net))
+
+
+def test_no_tensor_outlives_a_measurement() -> None:
+    class Skips(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + torch.sigmoid(x)  # the node of a sigmoid keeps its own output
+
+    def alive() -> int:
+        gc.collect()
+        return sum(type(thing) is Tensor for thing in gc.get_objects())
+
+    net, x = Skips(), torch.ones(3, 2)
+    ut.energy(net, x)
+    before = alive()
+    ut.energy(net, x)
+    assert alive() == before
 
 
 def test_buffers_that_move_in_a_forward_pass_are_put_back() -> None:

@@ -377,6 +377,7 @@ def test_everything_can_be_reached_by_keyboard(chromium: Any, report: Path) -> N
 def test_a_telephone_needs_no_sideways_scrolling(chromium: Any, report: Path) -> None:
     watched = Watched(chromium, report, viewport=NARROW)
     card = watched.drawn(LEFT)
+    watched.page.evaluate("document.querySelector('#browser-grid').add(new Option('a long name '.repeat(9)))")
     assert watched.page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
     assert card.locator(".drawing svg").bounding_box()["width"] <= NARROW["width"]
     watched.context.close()

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from undertow.cli.show import VERDICT_COLOURS, print_json
@@ -24,7 +25,8 @@ from undertow.studies.ledger import Entry, ledger
 
 __all__ = ["print_store"]
 
-_WIDE = 76  # columns that the table of studies needs
+_WIDE = 64  # columns that the table of a study's parts needs
+_COUNTS = ("trials", "finished", "diverged", "missing")
 
 
 def print_store(runs: Path, *, as_json: bool) -> int:
@@ -86,15 +88,17 @@ def _print_studies(console: Console, rows: list[dict[str, Any]]) -> None:
     if console.width < _WIDE:
         for row in rows:
             names = f"{row['study']} {row['part']} ({row['variant']}, {row['scale']})"
-            counts = [f"{row[name]} {name}" for name in ("finished", "diverged", "missing") if row[name]]
+            counts = [f"{row[name]} {name}" for name in _COUNTS[1:] if row[name]]
             console.print(f"[bold]{escape(names)}[/]: {plural(row['trials'], 'trial')}, {', '.join(counts)}")
         return
-    table = Table(*(rows[0] if rows else ()), pad_edge=False, box=None)
-    for column in table.columns[4:]:
-        column.justify = "right"
-    for row in rows:
-        table.add_row(*(escape(str(value)) for value in row.values()))
-    console.print(table)
+    for (study, *where), parts in groupby(rows, key=lambda row: (row["study"], row["variant"], row["scale"])):
+        console.print(f"[bold]{escape(study)}[/] ({escape(', '.join(where))})")
+        table = Table("part", *_COUNTS, pad_edge=False, box=None)
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for row in parts:
+            table.add_row(escape(row["part"]), *(str(row[name]) for name in _COUNTS))
+        console.print(Padding(table, (0, 0, 0, 2)))
 
 
 def _print_curves(console: Console, title: str, lines: list[Line]) -> None:

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from undertow.report import words
 from undertow.report.readable import ReadableStore
 from undertow.runs.canonical import plain
 from undertow.studies import STUDIES, find
@@ -78,16 +79,14 @@ def print_problems(store: ReadableStore, console: Console) -> None:
 
 
 def print_ledger(console: Console, entries: list[Entry]) -> None:
-    """The ledger for people: one line of numbers a claim, its sentence and its circumstances below."""
+    """The ledger for people: a claim's verdict, its sentence, the numbers, its circumstances."""
     for entry in entries:
         finding = entry.finding
-        numbers = [f"[bold]{entry.claim.id}[/]", f"[{VERDICT_COLOURS[finding.verdict]}]{finding.verdict}[/]"]
-        if finding.effect is not None:
-            numbers.append(f"effect {finding.effect:.4g}")
-        if finding.interval is not None:
-            numbers.append("95 % interval {:.4g} … {:.4g}".format(*finding.interval))
-        numbers.append(f"n = {finding.n}")
-        console.print("  ".join(numbers))
         where = f"{entry.study}, {entry.variant}, {entry.scale}"
-        console.print(Padding(escape(entry.claim.text), (0, 0, 0, 4)))
-        console.print(Padding(f"[dim]{escape(where)}; {escape(finding.note)}[/]", (0, 0, 0, 4)))
+        console.print(f"[bold]{entry.claim.id}[/]  [{VERDICT_COLOURS[finding.verdict]}]{finding.verdict}[/]")
+        for line in (
+            escape(entry.claim.text),
+            words.finding(finding),
+            f"[dim]{escape(where)}; {escape(finding.note)}[/]",
+        ):
+            console.print(Padding(line, (0, 0, 0, 4)))

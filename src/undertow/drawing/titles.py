@@ -15,7 +15,7 @@ def small_title(text: str | list[str]) -> altair.Title:
     """A title of one line, or of several."""
     import altair
 
-    return altair.Title(text, anchor="start", fontWeight="normal", fontSize=11)
+    return altair.Title(text, anchor="start", fontWeight="normal", fontSize=11, offset=8)
 
 
 def mean_of_seeds(counts: Iterable[int], *, band: bool = True) -> str:

@@ -39,7 +39,8 @@ def graph_bytes(f: Network, x: Tensor) -> int:
     def pack(tensor: Tensor) -> Tensor:
         if tensor.dim() > 0 and tensor.shape[0] == few.shape[0]:
             seen[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
+        # Kept alive so that no address is used twice; detached, as an output that holds its own node is never freed.
+        return tensor.detach()
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
         output = f(few.detach().clone().requires_grad_().clone())

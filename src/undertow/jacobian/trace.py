@@ -22,7 +22,8 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
     because gradients are only ever taken with respect to inputs.
 
     Inside, attention runs on the composed ("math") kernel: the fused ones have no second derivative,
-    which the Jacobian-vector product needs.
+    which the Jacobian-vector product needs. Autocast is off: error bounds count the rounding of the dtype that a
+    network holds, not of one that its products are taken in.
     """
     modules = list(f.modules()) if isinstance(f, nn.Module) else []
     modes = [(module, module.training) for module in modules]
@@ -40,6 +41,8 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
             torch.inference_mode(False),
             torch.enable_grad(),
             sdpa_kernel(SDPBackend.MATH),
+            torch.autocast("cpu", enabled=False),
+            torch.autocast("cpu" if device is None else device.type, enabled=False),
         ):
             torch.backends.mha.set_fastpath_enabled(False)
             yield

@@ -92,8 +92,12 @@ class _OfScores(ABC):
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
         import torch
 
+        from undertow.probe.checks import check_scores
+
         with torch.no_grad():
-            return iter(self._of(net(x)[None], y)[0])
+            scores = net(x)
+            check_scores(scores)
+            return iter(self._of(scores[None], y)[0])
 
     def together(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
         """One forward pass of all networks."""
@@ -148,10 +152,13 @@ class Accuracy(_OfScores):
     def _of(self, scores: Tensor, y: Tensor | None) -> list[list[Reading]]:
         import torch
 
+        from undertow.losses import prepare_labels
+
         labels = labels_for(self, y)
         if scores.ndim == 2 or scores.shape[2] == 1:
             correct = scores.flatten(1) * torch.where(labels > 0, 1, -1) > 0
         else:
+            labels = prepare_labels(labels, loss="cross-entropy", outputs=scores.shape[2], dtype=scores.dtype)
             index = labels.expand(len(scores), -1)[:, :, None]
             others = scores.scatter(2, index, -math.inf).amax(2)
             correct = scores.gather(2, index)[:, :, 0] > others

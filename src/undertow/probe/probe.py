@@ -6,9 +6,11 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from undertow.errors import InputError
+from undertow.probe.checks import check_measures, check_points
 from undertow.probe.measures import Measure
 from undertow.probe.reading import TrackingMeasure
 from undertow.probe.records import COLUMNS, Record
@@ -64,6 +66,8 @@ class Probe:
     Measures with a memory of the training want to know what is trained on, and how fast: ``training=(x, y,
     learning_rate)``.
 
+    A network in half precision, which is too coarse for error bounds, is measured as a copy in ``dtype``.
+
     >>> import torch
     >>> from undertow.probe import Accuracy, StableRank
     >>> net = nn.Linear(1, 1, bias=False)
@@ -89,12 +93,13 @@ class Probe:
         trial: str = "",
         at_start: bool = True,
         training: tuple[Tensor, Tensor, float] | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        if not measures:
-            raise InputError("a probe without measures records nothing: give one, e.g. StableRank().")
-        self.net, self.x, self.y = net, x, y
+        check_points(net, x, y)
+        check_measures(measures)
+        self.net, self.x, self.y, self.dtype = net, x if dtype is None else x.to(dtype), y, dtype
         pairs = [each if isinstance(each, tuple) else (each, every) for each in measures]
-        self.measures = tuple(_followed(measure, net, training) for measure, _ in pairs)
+        self.measures = tuple(_followed(measure, self._seen(), training) for measure, _ in pairs)
         self.schedules = tuple(Schedule(own) for _, own in pairs)
         self.trial = trial
         self.records: list[Record] = []
@@ -114,8 +119,8 @@ class Probe:
         self._step += 1
         for measure in self.measures:
             if isinstance(measure, Tracked) and measure.observes:
-                with untouched(self.net):
-                    measure.tracker.observe(self.net)
+                with untouched(self._seen()) as net:
+                    measure.tracker.observe(net)
         # What is due at the end of an epoch waits for ``epoch_end``, which also counts it.
         self._take(
             index
@@ -132,13 +137,19 @@ class Probe:
         """Training is over: every measure that has not been taken at this step is taken."""
         self._take(index for index, step in enumerate(self._measured) if step != self._step)
 
+    def _seen(self) -> nn.Module:
+        """The network as it is measured: itself, or a copy in the dtype asked for."""
+        return self.net if self.dtype is None else copy.deepcopy(self.net).to(self.dtype)
+
     def _take(self, due: Iterable[int]) -> list[Record]:
         """The readings of the measures that are due, in the order in which they were given."""
         due = list(due)
+        if not due:
+            return []  # between two measurements a step costs nothing, however large the network
         for index in due:
             self._measured[index] = self._step
         new = take(
-            self.net,
+            self._seen(),
             self.x,
             self.y,
             measures=[self.measures[index] for index in due],

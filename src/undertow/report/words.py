@@ -95,11 +95,11 @@ def facts(contents: Contents) -> list[tuple[str, str]]:
 
 
 def finding(found: Finding) -> str:
-    """Effect, interval and number of seeds.
+    """Effect, interval, number of seeds, and what the claim says of the effect.
 
     >>> from undertow.studies.claims import decide
-    >>> finding(decide([1.0, 1.0, 1.0, 1.0, 1.0], above=0.0)).split(",")[0]
-    'effect 1'
+    >>> finding(decide([1.0, 1.0, 1.0, 1.0, 1.0], above=0.0))
+    'effect 1, 95 % interval 1 … 1, n = 5; claimed: above 0'
     """
     numbers = [number for number in (found.effect, *(found.interval or ())) if number is not None]
     # Four digits, unless they make different numbers look the same.
@@ -111,7 +111,8 @@ def finding(found: Finding) -> str:
         low, high = found.interval
         parts.append(f"95 % interval {low:.{digits}g} … {high:.{digits}g}")
     parts.append(f"n = {found.n}")
-    return ", ".join(parts).replace("-", "−")
+    claimed = "" if found.side is None else f"; claimed: {found.side} {found.line:.{digits}g}"
+    return (", ".join(parts) + claimed).replace("-", "−")
 
 
 def trials(run: Run) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Verdict(StrEnum):
 class Finding:
     """A verdict with its evidence; ``note`` says what the effect is, or why there is no verdict.
 
-    ``line`` is what the effect was compared with.
+    ``line`` is what the effect was compared with, and ``side`` where of it the claim says that the effect lies.
     """
 
     verdict: Verdict
@@ -45,6 +45,7 @@ class Finding:
     n: int
     note: str = ""
     line: float | None = None
+    side: Literal["above", "below"] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ def decide(
         raise TypeError("decide() takes exactly one line: above=… or below=….")
     line = above if above is not None else below
     assert line is not None
+    side: Literal["above", "below"] = "above" if above is not None else "below"
     interval = mean_interval(values)
     if interval and within:
         interval = max(interval[0], within[0]), min(interval[1], within[1])
@@ -97,9 +99,9 @@ def decide(
         few = f"{seeds} too few, {FEWEST_SEEDS} are needed"
         why = few if len(values) < FEWEST_SEEDS else "not every seed has such a number"
         notes = "; ".join(filter(None, (note, why)))
-        return Finding(Verdict.UNDECIDED, effect, interval, len(values), notes, line)
+        return Finding(Verdict.UNDECIDED, effect, interval, len(values), notes, line, side)
     low, high = interval
-    beyond, short = (low > line, high < line) if above is not None else (high < line, low > line)
+    beyond, short = (low > line, high < line) if side == "above" else (high < line, low > line)
     # A value exactly on the line (a bound that is attained) is on neither side.
     verdict = Verdict.HOLDS if beyond else Verdict.FAILS if short else Verdict.UNDECIDED
-    return Finding(verdict, effect, interval, len(values), note, line)
+    return Finding(verdict, effect, interval, len(values), note, line, side)

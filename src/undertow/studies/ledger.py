@@ -37,6 +37,7 @@ class Entry:
             "interval": None if self.finding.interval is None else list(self.finding.interval),
             "n": self.finding.n,
             "line": self.finding.line,
+            "side": self.finding.side,
             "note": self.finding.note,
             "figure": self.claim.figure,
         }

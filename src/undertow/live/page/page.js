@@ -283,7 +283,7 @@ function showVerdicts(news) {
 }
 
 function verdictRow(row) {
-  const evidence = [row.id, row.effect !== null ? `effect ${short(row.effect)}` : "", row.interval ? `95 % interval ${short(row.interval[0])} … ${short(row.interval[1])}` : "", `n = ${row.n}`];
+  const evidence = [row.id, row.effect !== null ? `effect ${short(row.effect)}` : "", row.interval ? `95 % interval ${short(row.interval[0])} … ${short(row.interval[1])}` : "", `n = ${row.n}`, row.side ? `claimed: ${row.side} ${short(row.line)}` : ""];
   return element("div", { className: "row verdict" },
     element("span", { className: "badge", "data-verdict": row.verdict, text: `${MARKS[row.verdict] ?? ""} ${row.verdict}` }),
     element("div", {},

@@ -165,7 +165,7 @@ def by_depth(frame: polars.DataFrame) -> altair.TopLevelMixin:
             scale=altair.Scale(domain=["before", "after"], range=["circle", "triangle-up"]),
         ),
         altair.FillOpacity(
-            "moment:N", scale=altair.Scale(domain=["before", "after"], range=[0.0, 1.0]), legend=None
+            "moment:O", scale=altair.Scale(domain=["before", "after"], range=[0.0, 1.0]), legend=None
         ),
         altair.Fill("factor:N", sort=factors, scale=palette),
     )

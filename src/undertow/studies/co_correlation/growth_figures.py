@@ -78,7 +78,7 @@ def slack(frame: polars.DataFrame) -> altair.TopLevelMixin:
         _colour("curve", list(kinds.values())),
     )
     axis = altair.Axis(title="root mean square over training", format="~g", tickCount=4)
-    log = altair.Scale(type="log", nice=False)
+    log = altair.Scale(type="log", nice=False, padding=8)
     line = base.mark_line(point=True).encode(altair.Y("mean:Q", axis=axis, scale=log))
     bars = base.mark_rule(opacity=0.5).encode(altair.Y("low:Q", axis=axis, scale=log), altair.Y2("high:Q"))
     fitted = [
@@ -123,11 +123,10 @@ def norms(frame: polars.DataFrame) -> altair.TopLevelMixin:
             [one for one in found if one.seed == seed] for seed in dict.fromkeys(one.seed for one in found)
         ]
         mean = statistics.fmean(exponent(each, per_drive=True) for each in seeds)
-        fitted.append(f"{_NAMES[activation]} {mean:.2f}")
-    x = altair.X("norm:Q", title="‖W‖₂² or E‖DW‖₂²", scale=altair.Scale(type="log", nice=False))
-    y = altair.Y(
-        "speed:Q", title="growth of ln ϱ per unit of drive", scale=altair.Scale(type="log", nice=False)
-    )
+        fitted.append(f"{_NAMES[activation]} {mean:.2f}".replace("-", "−"))
+    log = altair.Scale(type="log", nice=False, padding=8)
+    x = altair.X("norm:Q", title="‖W‖₂² or E‖DW‖₂²", scale=log)
+    y = altair.Y("speed:Q", title="growth of ln ϱ per unit of drive", scale=log)
     dots = (
         altair.Chart()
         .transform_filter("isValid(datum.width)")
@@ -236,7 +235,7 @@ def _facets(layers: Any, *, column: str, row: str | None = None) -> Any:
         + "})[datum.value]",
         "width": "'m = ' + datum.value",
         "q": "'q = ' + datum.value",
-        "curve": "datum.value",
+        "curve": "split(datum.value, ', ')",  # a line each, as a panel is narrow
     }
 
     def header(name: str) -> altair.Header:

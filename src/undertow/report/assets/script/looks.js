@@ -59,14 +59,17 @@ function forDark(node) {
   return copy;
 }
 
-/** A title in lines that fit; Vega would let it run out of the figure. */
-function wrapped(text, room) {
-  const most = Math.max(20, Math.floor(room / 5.8)), lines = [""];
-  for (const word of text.split(" ")) {
-    if (lines.at(-1) && lines.at(-1).length + word.length >= most) lines.push("");
-    lines[lines.length - 1] += (lines.at(-1) ? " " : "") + word;
-  }
-  return lines;
+/** A title, of one line or several, in lines that fit; Vega would let it run out of the figure. */
+function wrapped(title, room) {
+  const most = Math.max(20, Math.floor(room / 5.8));
+  return [title].flat().flatMap((text) => {
+    const lines = [""];
+    for (const word of text.split(" ")) {
+      if (lines.at(-1) && lines.at(-1).length + word.length >= most) lines.push("");
+      lines[lines.length - 1] += (lines.at(-1) ? " " : "") + word;
+    }
+    return lines;
+  });
 }
 
 /** Each part of a figure that is a figure itself, the whole first. */
@@ -117,7 +120,7 @@ function fitted(spec, columns, room, width, legendBelow) {
       if (panels?.field && Number.isFinite(width)) panels.header = { ...panels.header, labelLimit: width + 15 };
     }
     if (typeof each.title === "string") each.title = wrapped(each.title, room);
-    else if (typeof each.title?.text === "string") each.title.text = wrapped(each.title.text, room);
+    else if (each.title?.text) each.title.text = wrapped(each.title.text, room);
   }
   if (legendBelow) copy.config = { ...copy.config, legend: { ...copy.config?.legend, orient: "bottom", columns: 4 } };
   return copy;

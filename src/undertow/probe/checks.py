@@ -1,0 +1,64 @@
+"""What a probe can be given, and the sentence that says what to do when it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from undertow.errors import InputError, ModelError
+
+__all__ = ["check_measures", "check_points", "check_scores"]
+
+
+def check_points(net: nn.Module, x: Tensor, y: Tensor | None) -> None:
+    """Refuse what is not a module, a batch of points and, where there are any, a label for each."""
+    if not isinstance(net, nn.Module):
+        raise InputError(
+            f"net must be a torch.nn.Module, not {type(net).__name__}: put the function into a module's forward."
+        )
+    if not isinstance(x, Tensor):
+        raise InputError(
+            f"x must be a torch.Tensor of shape (N, …), not {type(x).__name__}: a probe measures on the same "
+            "points every time, such as one batch of a loader, x, y = next(iter(loader))."
+        )
+    if y is None:
+        return
+    if not isinstance(y, Tensor):
+        raise InputError(f"y must be a torch.Tensor, not {type(y).__name__}: use torch.as_tensor(y).")
+    if y.shape[:1] != x.shape[:1]:
+        raise InputError(
+            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}: give one label for each sample."
+        )
+
+
+def check_measures(measures: Sequence[Any]) -> None:
+    """Refuse what is not a sequence of measures, each with a schedule of its own or without."""
+    if not isinstance(measures, Sequence) or isinstance(measures, str):
+        raise InputError(f"measures must be a list, not {type(measures).__name__}: write measures=[…].")
+    if not measures:
+        raise InputError("a probe without measures records nothing: give one, e.g. StableRank().")
+    for each in measures:
+        measure = each[0] if isinstance(each, tuple) and len(each) == 2 else each
+        if isinstance(measure, type):
+            raise InputError(
+                f"{measure.__name__} is the class of a measure: make one of it, {measure.__name__}()."
+            )
+        if isinstance(measure, str):
+            raise InputError(
+                f"{measure!r} is a name: undertow.probe.measure({measure!r}) makes the measure of it."
+            )
+        if not hasattr(measure, "name") or not (callable(measure) or hasattr(measure, "begin")):
+            raise InputError(
+                f"{measure!r} is not a measure: it needs a name and a call that yields (key, value, error)."
+            )
+
+
+def check_scores(scores: Tensor) -> None:
+    """Refuse a network whose output is not one tensor."""
+    if not isinstance(scores, Tensor):
+        raise ModelError(
+            f"the network returns {type(scores).__name__}, not one tensor: probe a torch.nn.Module around it that "
+            "returns its scores."
+        )
