@@ -311,3 +311,19 @@ def test_schedules_agree_with_themselves(every: int | str) -> None:
     if every == "log":
         spaced = {math.floor(2 ** (j / 4) + 1e-9) for j in range(50)}
         assert steps == [0, *sorted(step for step in spaced if step <= 5000)]
+
+
+def test_a_network_that_diverges_does_not_end_its_training() -> None:
+    net, x, y = make()
+    probe = Probe(net, x, y, measures=[StableRank(), Energy()], every=1)
+    before = len(probe.records)
+    kept = copy.deepcopy(net.state_dict())
+    with torch.no_grad():
+        next(net.parameters()).fill_(math.nan)
+    with pytest.warns(UserWarning, match="at step 1"):
+        probe.step()
+    probe.step()  # told once
+    assert len(probe.records) == before
+    net.load_state_dict(kept)
+    probe.step()
+    assert [record.step for record in probe.records[before:]] == [3] * before

@@ -225,3 +225,14 @@ def test_one_logit_may_come_without_its_axis() -> None:
     assert found.proved
     assert not found.certified.requires_grad
     assert torch.allclose(found.certified, robustness(net, x, y).certified, rtol=1e-3)
+
+
+def test_autocast_around_the_call_changes_nothing() -> None:
+    torch.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 3)), torch.randn(8, 6)
+    y = net(x).argmax(1)
+    alone = robustness(net, x, y, exact=False)
+    with torch.autocast("cpu", torch.bfloat16):
+        within = robustness(net, x, y, exact=False)
+    assert torch.equal(alone.attacked, within.attacked)
+    assert torch.equal(alone.certified, within.certified)

@@ -109,17 +109,21 @@ class Classifier:
 
     @contextmanager
     def scoring(self, x: Tensor, y: Tensor | None = None, *, check: bool = True) -> Iterator[Scorer]:
-        """A `Scorer` for inputs like x, with the networks in eval mode while the block runs."""
+        """A `Scorer` for inputs like x, with the networks in eval mode and without autocast while the block runs.
+
+        In bfloat16 products a margin is off by more than an attack moves it, and a radius says nothing.
+        """
         modules = [m for net in [self.net] if isinstance(net, nn.Module) for m in net.modules()]
         modules += [m for net in self.modules for m in net.modules()]
         was_training = [(module, module.training) for module in modules]
         try:
             for module in modules:
                 module.training = False
-            scorer = self._scorer(x)
-            if check:
-                check_inputs(scorer, x, y)
-            yield scorer
+            with torch.autocast(x.device.type, enabled=False):
+                scorer = self._scorer(x)
+                if check:
+                    check_inputs(scorer, x, y)
+                yield scorer
         finally:
             for module, training in was_training:
                 module.training = training

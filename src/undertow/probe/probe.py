@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -66,7 +67,9 @@ class Probe:
     Measures with a memory of the training want to know what is trained on, and how fast: ``training=(x, y,
     learning_rate)``.
 
-    A network in half precision, which is too coarse for error bounds, is measured as a copy in ``dtype``.
+    A network that diverges is not measured any more, with a warning: numbers of it would tell nothing, and an error
+    would end a training that may yet recover. A network in half precision, which is too coarse for error bounds, is
+    measured as a copy in ``dtype``.
 
     >>> import torch
     >>> from undertow.probe import Accuracy, StableRank
@@ -105,6 +108,7 @@ class Probe:
         self.records: list[Record] = []
         self._step = self._epoch = 0
         self._measured = [-1] * len(pairs)  # the step at which each was last taken
+        self._diverged = False
         if at_start:
             self._take(index for index, schedule in enumerate(self.schedules) if schedule.due(0))
 
@@ -148,8 +152,19 @@ class Probe:
             return []  # between two measurements a step costs nothing, however large the network
         for index in due:
             self._measured[index] = self._step
+        seen = self._seen()
+        if not all(bool(torch.isfinite(parameter).all()) for parameter in seen.parameters()):
+            if not self._diverged:
+                warnings.warn(
+                    f"the network has weights that are NaN or infinite, at step {self._step}: the probe measures "
+                    "nothing while it has.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+            self._diverged = True
+            return []
         new = take(
-            self._seen(),
+            seen,
             self.x,
             self.y,
             measures=[self.measures[index] for index in due],

@@ -178,7 +178,7 @@ def gain(frame: polars.DataFrame, *, how: str, against: str) -> Finding:
         for kind, key in names.items()
     )
     if chosen.is_empty():
-        raise InputError(f"no record of {how}")
+        raise InputError(f"no record of {how}: not every scale runs every attack")
     clean = table.filter((column("radius") == 0) & column("how").str.ends_with("gradient")).with_columns(
         kind=column("part").str.tail(3)
     )

@@ -52,6 +52,7 @@ def lines(
     rule: float | None = None,
     y_domain: tuple[float, float] | None = None,
     width: int = 260,
+    x_format: str | None = None,
 ) -> altair.TopLevelMixin:
     """Mean of ``value`` over seeds as lines, smallest to largest as bands, one colour for each of ``order``."""
     import altair
@@ -72,8 +73,9 @@ def lines(
     legend = altair.Legend(
         labelLimit=260, orient="top", symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1, columns=3
     )
+    ticks = altair.Axis(labelSeparation=8, format=x_format or altair.Undefined)
     base = altair.Chart().encode(
-        altair.X(f"{x}:Q", title=x_title, scale=scale, axis=altair.Axis(labelSeparation=8)),
+        altair.X(f"{x}:Q", title=x_title, scale=scale, axis=ticks),
         altair.Color(
             f"{colour}:N",
             title=None,

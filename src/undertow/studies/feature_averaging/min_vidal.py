@@ -169,6 +169,7 @@ def by_noise(frame: polars.DataFrame) -> altair.TopLevelMixin:
         tidy,
         x="sigma",
         x_title="noise per coordinate, α/√D",
+        x_format=".1~g",
         y_title="inf sup |c f − F| / sup |F|",
         colour="target",
         order=list(titles.values()),
