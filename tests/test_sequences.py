@@ -13,8 +13,8 @@ from undertow.adversary.layers import stages_of
 from undertow.adversary.members import stacked
 from undertow.adversary.row_space import in_row_space
 from undertow.errors import ModelError
+from undertow.jacobian.cutting import split
 from undertow.jacobian.layered import layers_of
-from undertow.jacobian.seams import split
 from undertow.measures.feature_steps import two_layer_parts
 from undertow.sequences import unrolled
 from undertow.training.stacked import dense_layers

@@ -19,13 +19,13 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.adversary.risk import adversarial_risk as adversarial_risk
     from undertow.adversary.risk import risk_bound as risk_bound
     from undertow.adversary.robustness import robustness as robustness
+    from undertow.jacobian.cutting import chain as chain
+    from undertow.jacobian.cutting import split as split
     from undertow.jacobian.norms import JacobianNorms as JacobianNorms
     from undertow.jacobian.norms import jacobian_norms as jacobian_norms
     from undertow.jacobian.operator import JacobianOperator as JacobianOperator
     from undertow.jacobian.operator import jacobian_operator as jacobian_operator
-    from undertow.jacobian.seams import chain as chain
     from undertow.jacobian.seams import seams as seams
-    from undertow.jacobian.seams import split as split
     from undertow.measures.collaboration import collaboration as collaboration
     from undertow.measures.energy import energy as energy
     from undertow.measures.rank import stable_rank as stable_rank
@@ -38,8 +38,8 @@ _WHERE = {
     "jacobian_operator": "undertow.jacobian.operator",
     "JacobianOperator": "undertow.jacobian.operator",
     "seams": "undertow.jacobian.seams",
-    "split": "undertow.jacobian.seams",
-    "chain": "undertow.jacobian.seams",
+    "split": "undertow.jacobian.cutting",
+    "chain": "undertow.jacobian.cutting",
     # Measures of a network and data at one moment
     "energy": "undertow.measures.energy",
     "collaboration": "undertow.measures.collaboration",

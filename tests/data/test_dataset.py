@@ -41,14 +41,6 @@ def test_take_carries_the_details_that_belong_to_samples() -> None:
     assert part.checksum == Dataset.of(torch.eye(3)[[2, 0]], torch.tensor([2, 0]), name="b").checksum
 
 
-def test_flattened_keeps_values() -> None:
-    data = Dataset.of(
-        torch.arange(24.0).reshape(2, 3, 2, 2), torch.tensor([0, 1]), name="a", bounds=(0.0, 24.0)
-    )
-    assert data.flattened().x.equal(torch.arange(24.0).reshape(2, 12))
-    assert data.flattened().bounds == (0.0, 24.0)
-
-
 def test_it_travels_to_other_processes_and_devices() -> None:
     data = Dataset.of(torch.eye(2), torch.tensor([0, 1]), name="a", details={"row": torch.tensor([0, 1])})
     copy = pickle.loads(pickle.dumps(data))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from undertow.errors import ConfigError, InputError
-from undertow.jacobian.seams import chain
+from undertow.jacobian.cutting import chain
 from undertow.measures.chain import chain_norms_together
 from undertow.models import mlp, two_layer
 from undertow.models.initialisation import Gaussian

@@ -76,10 +76,6 @@ class Dataset:
         details = {key: value[index] if key in self.aligned else value for key, value in self.details.items()}
         return self.with_content(x=self.x[index], y=self.y[index], details=details)
 
-    def flattened(self) -> Dataset:
-        """Every input as one row: (N, C, H, W) → (N, C·H·W)."""
-        return self if self.x.ndim == 2 else self.with_content(x=self.x.flatten(1))
-
     def with_content(
         self,
         *,

@@ -158,10 +158,8 @@ class Curves:
 
     def _found_in(self, data: bytes) -> list[tuple[bytes, bytes, bytes, bytes]]:
         found = self._pattern.findall(data)
-        if found:
-            self._errors_unknown = bool(
-                found[0][3]
-            )  # a measure gives an error with every reading, or with none
+        if found:  # a measure gives an error with every reading of a key, or with none
+            self._errors_unknown = bool(found[0][3])
         return found
 
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from undertow.jacobian.cutting import chain
 from undertow.jacobian.layered import layers_of
 from undertow.jacobian.norms import JacobianNorms, jacobian_norms
-from undertow.jacobian.seams import chain
 from undertow.jacobian.together import layers_alike, norms_together
 from undertow.measures.energy import root_mean_square
 from undertow.status import Status

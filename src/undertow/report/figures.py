@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from undertow.studies.reproduction import Reproduction
     from undertow.studies.study import Figure
 
-__all__ = ["FORMATS", "Format", "draw", "drawn"]
+__all__ = ["Format", "draw", "drawn"]
 
 Format = Literal["svg", "pdf", "png"]
-FORMATS: tuple[Format, ...] = ("svg", "pdf", "png")
 _DOTS_PER_INCH = 200
 
 

@@ -43,9 +43,9 @@ def curves_of_measures(frame: polars.DataFrame, axes: list[str]) -> list[tuple[s
             .agg(mean=value.mean(), low=value.min(), high=value.max(), trials=polars.col("trial").n_unique())
             .sort(by)
         )
-        if rows["error"].is_null().all():
-            signs = {key: f"{key} ({sign.strip()})" for key in keys if (sign := sign_of_bound(measure, key))}
-            table = table.with_columns(polars.col("key").replace(signs))
+        unknown = rows.filter(polars.col("error").is_null())["key"].unique()
+        signs = {key: f"{key} ({sign.strip()})" for key in unknown if (sign := sign_of_bound(measure, key))}
+        table = table.with_columns(polars.col("key").replace(signs))
         caption = f"{measure} over training" + (f", by {axis}" if axis else "")
         if averaged := [each for each in axes if each != axis and frame[each].n_unique() > 1]:
             caption += f"; mean over {' and '.join(averaged)}, with smallest to largest"

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from undertow.errors import StoreError
 
-__all__ = ["pack", "read_weights", "unpack"]
+__all__ = ["pack", "unpack"]
 
 _PICKLES = {b"\x80": "a pickle", b"PK\x03\x04": "a zipped pickle, as torch.save writes"}
 
@@ -43,12 +43,3 @@ save the weights with safetensors.torch.save_file(net.state_dict(), "net.safeten
         return safetensors.torch.load(data)
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         raise StoreError(f"{path} is not a whole safetensors file ({error}): use another copy.") from None
-
-
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors in a file."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}.") from None
-    return unpack(data, path)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow.errors import InputError
-from undertow.studies.co_correlation.setting import chance, shared
+from undertow.studies.co_correlation.setting import chance, shared, width_by_q
 from undertow.studies.study import Scale
 
 if TYPE_CHECKING:
@@ -95,14 +95,7 @@ def grid(scale: Scale, variant: str) -> dict[str, Any]:
     return {
         **sections,
         "probe": {"measures": measures, "every": "epoch", "split": "test", "limit": points["accuracy"]},
-        # The first axis has one value: it writes the data set beside every record.
-        "grid": {
-            "data.name": [sections["data"]["name"]],
-            "activation": ["linear", "relu"],
-            "width": list(size["widths"]),
-            "q": list(size["q"]),
-            "seed": list(range(size["seeds"])),
-        },
+        "grid": width_by_q(sections, size),
     }
 
 

@@ -24,7 +24,7 @@ from undertow.drawing.titles import small_title
 from undertow.errors import InputError
 from undertow.studies.bootstrap import mean_interval
 from undertow.studies.claims import Claim, Finding, decide
-from undertow.studies.co_correlation.setting import PAPER, data_names, shared
+from undertow.studies.co_correlation.setting import PAPER, data_names, shared, width_by_q
 from undertow.studies.study import Figure, Scale
 
 if TYPE_CHECKING:
@@ -62,13 +62,7 @@ def risk_bound(scale: Scale, variant: str) -> dict[str, Any]:
             "split": "test",
             "limit": size["test"],
         },
-        "grid": {
-            "data.name": [sections["data"]["name"]],
-            "activation": ["linear", "relu"],
-            "width": list(size["widths"]),
-            "q": list(size["q"]),
-            "seed": list(range(size["seeds"])),
-        },
+        "grid": width_by_q(sections, size),
     }
 
 

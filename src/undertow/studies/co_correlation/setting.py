@@ -16,6 +16,7 @@ and smaller scales train for a shorter time.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from undertow.studies.data_names import written
 from undertow.studies.presence import present
 from undertow.studies.study import Scale
 
-__all__ = ["LARGEST_Q", "PAPER", "Trained", "chance", "data_names", "shared", "trained"]
+__all__ = ["LARGEST_Q", "PAPER", "Trained", "chance", "data_names", "shared", "trained", "width_by_q"]
 
 PAPER = "Wang, Min & Ruan 2024"
 LARGEST_Q = 0.25
@@ -94,6 +95,17 @@ def shared(scale: Scale, variant: str, **model: Any) -> dict[str, Any]:
             "loss": "cross-entropy" if authors else "bce",
             "frozen": ["output.weight"],
         },
+    }
+
+
+def width_by_q(sections: Mapping[str, Any], size: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The paper's grid: linear and ReLU networks of every width and q, several seeds of each."""
+    return {
+        "data.name": [sections["data"]["name"]],  # one value: it writes the data set beside every record
+        "activation": ["linear", "relu"],
+        "width": list(size["widths"]),
+        "q": list(size["q"]),
+        "seed": list(range(size["seeds"])),
     }
 
 
