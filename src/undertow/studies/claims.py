@@ -7,6 +7,7 @@ for one, the verdict is undecided.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,9 +20,19 @@ from undertow.studies.bootstrap import mean_interval
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["FEWEST_SEEDS", "Claim", "Finding", "Verdict", "decide"]
+__all__ = [
+    "CORRELATION",
+    "FEWEST_SEEDS",
+    "POSITIVE",
+    "SHARE",
+    "Claim",
+    "Finding",
+    "Verdict",
+    "decide",
+]
 
 FEWEST_SEEDS = 5
+SHARE, CORRELATION, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
 
 
 class Verdict(StrEnum):
@@ -73,7 +84,8 @@ def decide(
 ) -> Finding:
     """Whether the mean of one value per seed lies on the claimed side of a line.
 
-    ``within`` is the range of values that can occur at all, e.g. of a correlation.
+    ``within`` is the range of values that can occur at all, such as ``SHARE`` or ``CORRELATION``: the bootstrap does
+    not know of it.
 
     >>> decide([0.4, 0.5, 0.6, 0.5, 0.5], above=0.0).verdict
     <Verdict.HOLDS: 'holds'>
@@ -90,9 +102,7 @@ def decide(
     interval = mean_interval(values)
     if interval and within:
         interval = max(interval[0], within[0]), min(interval[1], within[1])
-    numbers = np.asarray(
-        values, dtype=np.float64
-    )  # a network without a reading is None here, and NaN from now on
+    numbers = np.asarray(values, dtype=np.float64)  # None, where a network has no reading, becomes NaN
     effect = float(numbers.mean()) if len(values) and np.isfinite(numbers).all() else None
     if len(values) < FEWEST_SEEDS or interval is None:
         seeds = "1 seed is" if len(values) == 1 else f"{len(values)} seeds are"

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from undertow.errors import InputError
-from undertow.studies.claims import Claim, Finding, Verdict, decide
+from undertow.studies.claims import CORRELATION, Claim, Finding, Verdict, decide
 from undertow.studies.study import Figure, Scale, Study
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def order(frame: polars.DataFrame) -> Finding:
     return decide(
         correlation.to_list(),
         above=0.0,
-        within=(-1.0, 1.0),
+        within=CORRELATION,
         note="effect: Spearman of final stable rank and init scale",
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from undertow.studies.claims import Claim, Finding
+from undertow.studies.claims import SHARE, Claim, Finding
 from undertow.studies.co_correlation.evidence import by_value, verdict
 from undertow.studies.co_correlation.grid import NETWORK, chosen, trajectories
 from undertow.studies.co_correlation.setting import LARGEST_Q, PAPER, data_names
@@ -66,7 +66,7 @@ def negligible(frame: polars.DataFrame, *, q: float | None) -> Finding:
         f"{largest['relative_std']:.3f}, 1−ρ up to {largest['below_one']:.2g}, 1−ϱ at least {largest['least']:.2g}; "
         f"by width {by_value(worst, 'width', digits=3)}; {data_names(frame)}"
     )
-    return verdict(worst, over="max", below=0.05, within=(0.0, 1.0), note=note)
+    return verdict(worst, over="max", below=0.05, within=SHARE, note=note)
 
 
 def factor(frame: polars.DataFrame, key: str, name: str) -> altair.TopLevelMixin:

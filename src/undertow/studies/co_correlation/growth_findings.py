@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from undertow.studies.claims import Finding, Verdict, decide
+from undertow.studies.claims import CORRELATION, SHARE, Finding, Verdict, decide
 from undertow.studies.co_correlation.grid import NETWORK
 from undertow.studies.co_correlation.growth_records import (
     Network,
@@ -146,7 +146,7 @@ def never_shrinks(frame: polars.DataFrame, activation: str) -> Finding:
     return decide(
         share,
         above=_OFTEN,
-        within=(0.0, 1.0),
+        within=SHARE,
         note=f"effect: share of networks without such a reading{until}; {data_names(frame)}",
     )
 
@@ -158,7 +158,7 @@ def grows(frame: polars.DataFrame, activation: str) -> Finding:
     table = rates(frame, [activation]).filter(polars.col("step") > 0)
     share = [float((each["measured"] > 0).mean()) for each in _by_seed(table)]  # type: ignore[arg-type]
     note = f"effect: share of readings after the first step; {data_names(frame)}"
-    return decide(share, above=_OFTEN, within=(0.0, 1.0), note=note)
+    return decide(share, above=_OFTEN, within=SHARE, note=note)
 
 
 def frozen(frame: polars.DataFrame) -> Finding:
@@ -214,7 +214,7 @@ def acute(frame: polars.DataFrame, *, until: float) -> Finding:
     return decide(
         [float(each["cosine_least"].min()) for each in _by_seed(chosen)],  # type: ignore[arg-type]
         above=0.0,
-        within=(-1.0, 1.0),
+        within=CORRELATION,
         note="effect: smallest cosine over the grid, the points and pairs of steps; "
         f"{', '.join(f'{kind} {least:.3f}' for kind, least in kinds)}; {data_names(frame)}",
     )

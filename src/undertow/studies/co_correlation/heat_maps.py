@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from undertow.errors import InputError
-from undertow.studies.claims import Claim, Finding
+from undertow.studies.claims import CORRELATION, SHARE, Claim, Finding
 from undertow.studies.co_correlation.evidence import rank_correlation, verdict
 from undertow.studies.co_correlation.grid import EPS, chosen, outcomes
 from undertow.studies.co_correlation.robustness import candidates
@@ -43,7 +43,7 @@ def accuracy_against_co_correlation(frame: polars.DataFrame, *, wide: bool) -> F
     ranks = rank_correlation(table, "end", "accuracy", by=["seed", "width"]).drop("width")
     note = f"effect: Spearman of accuracy and ϱ along q, ReLU networks of {which}; {_along_q(table)}"
     line: dict[str, float] = {"below": 0.0} if wide else {"above": 0.0}
-    return verdict(ranks, within=(-1.0, 1.0), note=f"{note}; {data_names(frame)}", **line)  # type: ignore[arg-type]
+    return verdict(ranks, within=CORRELATION, note=f"{note}; {data_names(frame)}", **line)  # type: ignore[arg-type]
 
 
 def best_cell(frame: polars.DataFrame, quality: str) -> Finding:
@@ -74,7 +74,7 @@ def best_cell(frame: polars.DataFrame, quality: str) -> Finding:
         f"best on average: width {best['width']}, q = {best['q']:g} with {best[quality]:.2f}; {phrase}"
     )
     # 0 where it is the best; a twentieth leaves room for one better cell among twenty others or more.
-    return verdict(seeds, below=0.051, within=(0.0, 1.0), note=note)
+    return verdict(seeds, below=0.051, within=SHARE, note=note)
 
 
 def _someone_learned(table: polars.DataFrame, frame: polars.DataFrame) -> None:

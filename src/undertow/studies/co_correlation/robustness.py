@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from undertow.errors import InputError
 from undertow.studies.bootstrap import rank_interval
-from undertow.studies.claims import Claim, Finding
+from undertow.studies.claims import CORRELATION, Claim, Finding
 from undertow.studies.co_correlation.evidence import by_value, rank_correlation, verdict
 from undertow.studies.co_correlation.grid import chosen, learned, outcomes
 from undertow.studies.co_correlation.setting import PAPER, data_names
@@ -53,7 +53,7 @@ def over_the_grid(frame: polars.DataFrame) -> Finding:
     over = rank_interval(groups)
     leaning = "" if over is None else f" (95 % over the networks: {over[0]:.2f} … {over[1]:.2f})"
     note = f"effect: Spearman of S(f) and robust accuracy{leaning}; {phrase}"
-    return verdict(ranks, below=0.0, within=(-1.0, 1.0), note=note)
+    return verdict(ranks, below=0.0, within=CORRELATION, note=note)
 
 
 def within_width(frame: polars.DataFrame) -> Finding:
@@ -63,7 +63,7 @@ def within_width(frame: polars.DataFrame) -> Finding:
     if ranks.is_empty():
         raise InputError("no width has three networks that learned")
     note = f"effect: Spearman of S(f) and robust accuracy at one width; by width {by_value(ranks, 'width')}; {phrase}"
-    return verdict(ranks, below=0.0, within=(-1.0, 1.0), note=note)
+    return verdict(ranks, below=0.0, within=CORRELATION, note=note)
 
 
 def matched_pairs(table: polars.DataFrame, *, same: tuple[str, ...] = ("seed",)) -> polars.DataFrame:
@@ -96,7 +96,7 @@ def matched(frame: polars.DataFrame) -> Finding:
     note = (
         f"effect: mean agreement over {len(pairs)} pairs of accuracy within {MATCHED} (1: always); {phrase}"
     )
-    return verdict(pairs.drop("width"), above=0.0, within=(-1.0, 1.0), note=note)
+    return verdict(pairs.drop("width"), above=0.0, within=CORRELATION, note=note)
 
 
 def wider(frame: polars.DataFrame) -> Finding:
@@ -108,7 +108,7 @@ def wider(frame: polars.DataFrame) -> Finding:
     note = (
         f"effect: Spearman of width and robust accuracy at the same q; by q {by_value(ranks, 'q')}; {phrase}"
     )
-    return verdict(ranks, above=0.0, within=(-1.0, 1.0), note=note)
+    return verdict(ranks, above=0.0, within=CORRELATION, note=note)
 
 
 def wider_matched(frame: polars.DataFrame) -> Finding:
@@ -125,7 +125,7 @@ def wider_matched(frame: polars.DataFrame) -> Finding:
     if pairs.is_empty():
         raise InputError(f"no two networks of one seed and q have accuracies within {MATCHED}")
     note = f"effect: mean agreement over {len(pairs)} pairs of one q, accuracy within {MATCHED} (1: always); {phrase}"
-    return verdict(pairs.drop("width"), above=0.0, within=(-1.0, 1.0), note=note)
+    return verdict(pairs.drop("width"), above=0.0, within=CORRELATION, note=note)
 
 
 def _claim(id: str, text: str, place: str, test: Callable[[polars.DataFrame], Finding]) -> Claim:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.studies.claims import Claim, Finding
+from undertow.studies.claims import CORRELATION, Claim, Finding
 from undertow.studies.co_correlation.evidence import by_value, rank_correlation, verdict
 from undertow.studies.co_correlation.grid import outcomes
 from undertow.studies.co_correlation.setting import PAPER, data_names
@@ -30,7 +30,7 @@ def along(frame: polars.DataFrame, axis: str, *, activation: str) -> Finding:
         f"effect: Spearman of Δϱ with {axis} at the same {other}, {activation} networks; "
         f"by {other} {by_value(ranks, other)}; {data_names(frame)}"
     )
-    return verdict(ranks, above=0.0, within=(-1.0, 1.0), note=note)
+    return verdict(ranks, above=0.0, within=CORRELATION, note=note)
 
 
 def total_rise(frame: polars.DataFrame) -> altair.TopLevelMixin:

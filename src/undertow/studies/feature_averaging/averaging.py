@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.claims import CORRELATION, POSITIVE, SHARE, Claim, Finding, decide
 from undertow.studies.feature_averaging.sizes import (
     by_seed,
     exponents,
@@ -41,7 +41,7 @@ def perfect_accuracy(frame: polars.DataFrame) -> Finding:
     """Per seed the test accuracy at the largest d, against 0.99."""
     table = networks(frame, "cluster-radius")
     note = f"effect: accuracy on new points at d = {_largest(table)}; {_trend(table, 'accuracy')}"
-    return decide(by_seed(largest(table, "d"), "accuracy", "min"), above=0.99, note=note)
+    return decide(by_seed(largest(table, "d"), "accuracy", "min"), above=0.99, within=SHARE, note=note)
 
 
 def own_coefficients(frame: polars.DataFrame) -> Finding:
@@ -72,7 +72,7 @@ def cross_share(frame: polars.DataFrame) -> Finding:
     """Per seed the largest cross-class |λ| relative to the own ones at the largest d, against 1/10."""
     table = networks(frame, "feature-coefficients")
     note = f"effect: largest cross-class |λ| / mean own λ at d = {_largest(table)}; {_trend(table, 'cross_share')}"
-    return decide(by_seed(largest(table, "d"), "cross_share"), below=0.1, note=note)
+    return decide(by_seed(largest(table, "d"), "cross_share"), below=0.1, within=POSITIVE, note=note)
 
 
 def cross_to_zero(frame: polars.DataFrame) -> Finding:
@@ -86,7 +86,7 @@ def aligned(frame: polars.DataFrame, *, measure: str, what: str) -> Finding:
     """Per seed the smallest cosine of a neuron with the sum of its own features at the largest d, against 0.95."""
     table = networks(frame, measure)
     note = f"effect: smallest cosine of {what} with its Σμ_j at d = {_largest(table)}; {_trend(table, 'aligned')}"
-    return decide(by_seed(largest(table, "d"), "aligned", "min"), above=0.95, note=note)
+    return decide(by_seed(largest(table, "d"), "aligned", "min"), above=0.95, within=CORRELATION, note=note)
 
 
 def aligned_anyhow(frame: polars.DataFrame, axis: str, *, upto: float | None = None) -> Finding:
@@ -100,14 +100,14 @@ def aligned_anyhow(frame: polars.DataFrame, axis: str, *, upto: float | None = N
         + ", ".join(f"{value:.3f} at {name}" for name, value in means.iter_rows())
     )
     tested = table if upto is None else table.filter(polars.col(axis) <= upto)
-    return decide(by_seed(tested, "aligned", "min"), above=0.95, note=note)
+    return decide(by_seed(tested, "aligned", "min"), above=0.95, within=CORRELATION, note=note)
 
 
 def exact_lemma(frame: polars.DataFrame) -> Finding:
     """Per seed the largest relative residual of the decomposition, against 10⁻⁶."""
     table = in_every_part(networks(frame, "feature-coefficients"))
     note = "effect: largest residual of least squares, relative to ‖w(T) − w(0)‖"
-    return decide(by_seed(table, "residual"), below=1e-6, note=note)
+    return decide(by_seed(table, "residual"), below=1e-6, within=POSITIVE, note=note)
 
 
 def any_start(frame: polars.DataFrame) -> Finding:

@@ -12,7 +12,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from undertow.errors import InputError
-from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.claims import POSITIVE, Claim, Finding, decide
 from undertow.studies.feature_averaging.radius import radii
 from undertow.studies.feature_averaging.sizes import by_seed, exponents, most, networks, one_per_seed
 from undertow.studies.feature_averaging.synthetic import BY_CLUSTERS
@@ -41,7 +41,7 @@ def cross_coefficients(frame: polars.DataFrame) -> Finding:
     """Per seed the largest |λ_ij| relative to the mean λ_ii, against 1/10."""
     table = networks(frame, "feature-coefficients")
     note = f"effect: largest |λ_ij| / mean λ_ii, k = {most(table, 'k')}"
-    return decide(by_seed(table, "cross_share"), below=0.1, note=note)
+    return decide(by_seed(table, "cross_share"), below=0.1, within=POSITIVE, note=note)
 
 
 def more_robust(frame: polars.DataFrame, *, native: bool) -> Finding:
@@ -64,7 +64,7 @@ def more_robust(frame: polars.DataFrame, *, native: bool) -> Finding:
     note = "effect: ratio of {} radii, {}; mean radii {:.3f}√d against {:.3f}√d".format(
         side, decision, *means
     )
-    return decide([ours[seed] / theirs[seed] for seed in seeds], above=1.0, note=note)
+    return decide([ours[seed] / theirs[seed] for seed in seeds], above=1.0, within=POSITIVE, note=note)
 
 
 def order(frame: polars.DataFrame, key: str) -> Finding:

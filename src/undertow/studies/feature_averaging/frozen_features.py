@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow.drawing.titles import mean_of_seeds, small_title
-from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.claims import SHARE, Claim, Finding, decide
 from undertow.studies.data_names import written
 from undertow.studies.feature_averaging.lines import after_training, mean
 from undertow.studies.study import Figure, Part, Scale
@@ -155,7 +155,7 @@ def diagonal(frame: polars.DataFrame, *, centred: bool) -> Finding:
         "effect: share of threes whose largest mean cosine is with their own class; the mean own cosine is "
         f"{mean(rows['own']):.2f}; on {written(table['of'])}"
     )
-    return decide(shares.to_list(), above=0.9, within=(0.0, 1.0), note=note)
+    return decide(shares.to_list(), above=0.9, within=SHARE, note=note)
 
 
 def heat_maps(frame: polars.DataFrame) -> altair.TopLevelMixin:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow.errors import InputError
-from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.claims import CORRELATION, SHARE, Claim, Finding, decide
 from undertow.studies.feature_averaging.lines import after_training, lines, mean
 from undertow.studies.study import Figure, Part, Scale
 
@@ -74,7 +74,7 @@ def stationary(frame: polars.DataFrame) -> Finding:
         f"(at the start {mean(start['value']):.2g}); weight on margins above the smallest: "
         f"{mean(last['slackness']):.2g}; 1 − cos(θ, −∇L): {mean(last['misalignment']):.2g}"
     )
-    return decide(last["residual"].to_list(), below=SMALL, note=note)
+    return decide(last["residual"].to_list(), below=SMALL, within=SHARE, note=note)
 
 
 def approaches(frame: polars.DataFrame) -> Finding:
@@ -86,7 +86,7 @@ def approaches(frame: polars.DataFrame) -> Finding:
     late = curve.filter(column("step") >= column("step").max().sqrt())
     trend = late.group_by("seed").agg(rho=polars.corr("step", "value", method="spearman")).sort("seed")["rho"]
     note = "effect: Spearman of residual and step, from the square root of the last step on"
-    return decide(trend.to_list(), below=0.0, within=(-1.0, 1.0), note=note)
+    return decide(trend.to_list(), below=0.0, within=CORRELATION, note=note)
 
 
 def flipped(frame: polars.DataFrame) -> Finding:
@@ -101,7 +101,7 @@ def flipped(frame: polars.DataFrame) -> Finding:
         "effect: accuracy on the training points after a move of 2√(d/k) along −y Σ_j y_j μ_j; "
         f"mean cosine of a neuron with the closed-form KKT network's: {like:.3g}"
     )
-    return decide(survive.to_list(), below=0.1, note=note)
+    return decide(survive.to_list(), below=0.1, within=SHARE, note=note)
 
 
 def _require_margins(last: polars.DataFrame) -> None:

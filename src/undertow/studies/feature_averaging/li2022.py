@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.claims import SHARE, Claim, Finding, decide
 from undertow.studies.feature_averaging.lines import after_training, lines
 from undertow.studies.study import Figure, Part, Scale
 
@@ -143,7 +143,7 @@ def robust_exists(frame: polars.DataFrame) -> Finding:
         f"effect: robust accuracy of the nearest-neighbour classifier at ε = {RADIUS:g}, by attack; proved is 1 at "
         "every ε < 1, as vertices are 2 apart or more"
     )
-    return decide(_at(frame, "li2022-nearest", RADIUS), above=0.95, note=note)
+    return decide(_at(frame, "li2022-nearest", RADIUS), above=0.95, within=SHARE, note=note)
 
 
 def by_radius(frame: polars.DataFrame) -> altair.TopLevelMixin:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow.drawing.titles import small_title
-from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.claims import SHARE, Claim, Finding, decide
 from undertow.studies.data_names import written
 from undertow.studies.feature_averaging.lines import after_training, mean
 from undertow.studies.study import Figure, Part, Scale
@@ -179,7 +179,7 @@ def mostly_off(frame: polars.DataFrame, *, start: str) -> Finding:
         f"effect: share of ‖δ‖² off the data's subspace; a random direction has {mean(table['chance']):.2g}; within "
         f"the subspace the boundary is {mean(table['stretch']):.3g} times as far"
     )
-    return decide(table["off"].to_list(), above=0.5, within=(0.0, 1.0), note=note)
+    return decide(table["off"].to_list(), above=0.5, within=SHARE, note=note)
 
 
 def beyond_chance(frame: polars.DataFrame, *, key: str) -> Finding:
@@ -212,7 +212,7 @@ def mostly_off_pca(frame: polars.DataFrame) -> Finding:
         f"effect: share of ‖δ‖² off the principal plane; chance {mean(table['chance']):.2g}; within the plane the "
         f"boundary is {mean(table['stretch']):.3g} times as far; on {written(table['data_name'])}"
     )
-    return decide(table["off"].to_list(), above=0.5, within=(0.0, 1.0), note=note)
+    return decide(table["off"].to_list(), above=0.5, within=SHARE, note=note)
 
 
 def _of_start(table: polars.DataFrame, start: str) -> polars.DataFrame:
@@ -266,7 +266,7 @@ def shares(frame: polars.DataFrame) -> altair.TopLevelMixin:
         width=380,
         height=34 * len(order),
         title=small_title(
-            f"Closest adversarial examples, a point for each of {table['seed'].n_unique()} seeds; orange: a random "
+            "Closest adversarial examples, a point for each seed; orange: a random "
             "direction, green: the data's own variance"
         ),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.claims import SHARE, Claim, Finding, decide
 from undertow.studies.feature_averaging.lines import after_training, lines
 from undertow.studies.study import Figure, Part, Scale
 
@@ -140,7 +140,7 @@ def is_close(frame: polars.DataFrame, *, target: str) -> Finding:
         f"{', '.join(f'{p:g}' for p in table['power'].unique().sort())}; to the other kind it is {least:.2g} or more; "
         f"a lower bound, found by ascent; proved is no more than {proved:.2g}"
     )
-    return decide(worst.to_list(), below=SMALL, note=note)
+    return decide(worst.to_list(), below=SMALL, within=SHARE, note=note)
 
 
 def more_robust(frame: polars.DataFrame) -> Finding:

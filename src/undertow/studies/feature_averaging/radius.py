@@ -11,7 +11,7 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 from undertow.errors import InputError
-from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.claims import POSITIVE, SHARE, Claim, Finding, decide
 from undertow.studies.feature_averaging.sizes import (
     by_seed,
     exponents,
@@ -59,7 +59,7 @@ def collapse(frame: polars.DataFrame) -> Finding:
     """Per seed the share that no attack broke within 2√(d/k), the largest over sizes, against 0.05."""
     table = in_every_part(networks(frame, "cluster-radius"))
     note = f"effect: robust accuracy at 2√(d/k), the largest over all d and k; {_clean(table)}"
-    return decide(by_seed(table, "attacked@reach"), below=0.05, note=note)
+    return decide(by_seed(table, "attacked@reach"), below=0.05, within=SHARE, note=note)
 
 
 def radius_by_k(frame: polars.DataFrame) -> Finding:
@@ -86,7 +86,7 @@ def other_biases(frame: polars.DataFrame, key: str, what: str) -> Finding:
         f"effect: best robust accuracy at 2.5√(d/k) against the averaged direction over {what}, "
         f"k = {most(table, 'k')}; the best mean radius of an accurate choice is {reach}"
     )
-    return decide(by_seed(table, key), below=0.05, note=note)
+    return decide(by_seed(table, key), below=0.05, within=SHARE, note=note)
 
 
 def direction_succeeds(frame: polars.DataFrame) -> Finding:
@@ -96,7 +96,7 @@ def direction_succeeds(frame: polars.DataFrame) -> Finding:
         "effect: share that −Σμ_+ + Σμ_− of length 2√(d/k) does not break, the largest over all d and k; "
         f"{_clean(table)}"
     )
-    return decide(by_seed(table, "averaged@reach"), below=0.05, note=note)
+    return decide(by_seed(table, "averaged@reach"), below=0.05, within=SHARE, note=note)
 
 
 def direction_optimal(frame: polars.DataFrame) -> Finding:
@@ -114,7 +114,7 @@ def direction_optimal(frame: polars.DataFrame) -> Finding:
         f"effect: radius along −Σμ_+ + Σμ_− / exact radius at d = {most(table, 'd')}; in units of √d "
         "certified {:.3f}, exact {:.3f}, best attack {:.3f}, averaged direction {:.3f}".format(*means)
     )
-    return decide(by_seed(ratio, "ratio"), below=1.15, note=note)
+    return decide(by_seed(ratio, "ratio"), below=1.15, within=POSITIVE, note=note)
 
 
 def _clean(table: polars.DataFrame) -> str:

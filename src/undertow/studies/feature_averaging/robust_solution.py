@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from undertow.errors import InputError
-from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.claims import POSITIVE, Claim, Finding, decide
 from undertow.studies.feature_averaging.radius import exponent_note, provable, radii
 from undertow.studies.feature_averaging.sizes import by_seed, exponents, largest, most, networks, one_per_seed
 
@@ -61,7 +61,7 @@ def larger_gradients(frame: polars.DataFrame, *, other: str) -> Finding:
     note = (
         f"effect: ratio of mean ‖∇f‖/f at d = {d}, k = {k}; averaging over k/2 features predicts a ratio ∝ √k"
     )
-    return decide([ours[seed] / theirs[seed] for seed in seeds], above=1.0, note=note)
+    return decide([ours[seed] / theirs[seed] for seed in seeds], above=1.0, within=POSITIVE, note=note)
 
 
 CLAIMS = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow.errors import InputError
-from undertow.studies.claims import Claim, Finding, decide
+from undertow.studies.claims import SHARE, Claim, Finding, decide
 from undertow.studies.data_names import written
 from undertow.studies.feature_averaging.lines import after_training, lines, mean
 from undertow.studies.study import Figure, Part, Scale
@@ -122,7 +122,10 @@ def needs_simple(frame: polars.DataFrame) -> Finding:
 
     left = exchanged(frame).group_by("seed").agg(polars.col("simple").max()).sort("seed")["simple"]
     return decide(
-        left.to_list(), below=0.6, note="effect: accuracy left, larger of two starts; chance is 0.5"
+        left.to_list(),
+        below=0.6,
+        within=SHARE,
+        note="effect: accuracy left, larger of two starts; chance is 0.5",
     )
 
 
@@ -153,7 +156,7 @@ def early_linear(frame: polars.DataFrame) -> Finding:
         f"(at the end {mean(last['linearity']):.3f}); share of decisions equal to that model's then {agree[0]}, "
         f"at the end {agree[1]}; accuracy at the end {accuracy[0]} against {accuracy[1]}"
     )
-    return decide(first["linearity"].to_list(), above=0.9, within=(0.0, 1.0), note=note)
+    return decide(first["linearity"].to_list(), above=0.9, within=SHARE, note=note)
 
 
 def features_used(frame: polars.DataFrame) -> altair.TopLevelMixin:

@@ -149,8 +149,8 @@ def constructed(scale: Scale, variant: str, *, axis: str) -> dict[str, Any] | No
     divisors = size.some(list(BY_DIMENSION.values())) if axis == "d" else [2]
     dimensions = [size.d // divide for divide in divisors]
     groups = [g for g in (1, 2, 5, 10) if 2 * g <= k[0]] if axis == "group" else [1]
-    # Gradients see only the way straight against one neuron. With the optimal threshold the shortest, which switches
-    # another on, is up to 5 % shorter, and no shortening of examples finds it: it is for ``exact`` to tell.
+    # Attacks find the way straight against one neuron. With the optimal threshold the shortest, which switches one
+    # other on, is up to 5 % shorter, and neither gradients nor the certificate point there: ``exact`` tells.
     measures = [{"name": "cluster-radius", "eps": list(_EPS), "exact": size.exact, "shorten": False}]
     return {
         "data": {"name": "d-binary", "n": k[-1], "d": dimensions[0], "k": k[0]},
