@@ -46,7 +46,7 @@ def weakest_directions(stages: list[Stage], x: Tensor, y: Tensor, eps: Tensor, n
     limits = _Limits(stages, x[:1].double(), norm)
     found = []
     for lower, rows in _linear_gaps(limits, x.double(), y, eps.double()):
-        found.append(-steepest(rows[torch.arange(len(rows)), lower.argmin(1)], norm))
+        found.append(-steepest(rows[torch.arange(len(rows), device=rows.device), lower.argmin(1)], norm))
     return torch.cat(found)
 
 
