@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from undertow.adversary.crown import weakest_directions
 from undertow.adversary.layers import Stage
@@ -22,16 +21,16 @@ __all__ = ["follow_certificate"]
 _FACTORS = (1.0, 0.98, 0.98, 0.98)  # the first asks for any improvement at all
 
 
-def follow_certificate(search: Search, chains: Sequence[list[Stage]], shape: torch.Size) -> Tensor:
-    """Shorten the examples known, each network's from the weakest points of its own certificate; whose it helped.
+def follow_certificate(search: Search, chains: Sequence[list[Stage]], shape: torch.Size) -> None:
+    """Shorten the examples known, each network's from the weakest points of its own certificate.
 
     ``chains`` has one entry for each network; ``shape`` is that of a sample, as the chains take it.
     """
-    points, before = search.x.reshape(-1, *shape), search.distance.clone()
+    points = search.x.reshape(-1, *shape)
     todo = (search.distance > 0) & search.distance.isfinite()
     for factor in _FACTORS:
         if not bool(todo.any()):
-            break
+            return
         radius = torch.where(todo, search.distance, 0.0)
         directions = [
             weakest_directions(chain, points, search.y, own, search.norm)
@@ -39,4 +38,3 @@ def follow_certificate(search: Search, chains: Sequence[list[Stage]], shape: tor
         ]
         start = search.x + (radius.unsqueeze(-1) * torch.stack(directions)).to(search.x)
         todo = shrink(search, start, todo, factor)
-    return search.distance < before

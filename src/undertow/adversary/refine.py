@@ -22,23 +22,20 @@ def refine(
     factors: tuple[float, ...] = (0.9, 0.97, 0.99, 0.999),
     rounds: int = 4,
     restarts: int = 3,
-    only: Tensor | None = None,
 ) -> None:
     """Ask, for each sample with an example at distance r, for one within f·r, as long as that succeeds.
 
     Searches start at random places in the ball, which may find another part of the boundary, then at the
-    known example moved into the smaller ball, where it is nearly adversarial already. ``only`` (M, N) are
-    the samples to look at.
+    known example moved into the smaller ball, where it is nearly adversarial already.
     """
-    wanted = torch.ones_like(search.distance, dtype=torch.bool) if only is None else only
     for restart in range(restarts):
         direction = random_start(search, 1.0, "refine", restart) - search.x
         radius = torch.where(search.distance.isfinite(), search.distance, 0.0).to(search.x)
         start = search.x + radius.unsqueeze(-1) * direction
-        todo = wanted & (search.distance > 0) & search.distance.isfinite()
+        todo = (search.distance > 0) & search.distance.isfinite()
         shrink(search, start, todo, factors[0])
     for factor in factors:
-        todo = wanted & (search.distance > 0) & search.distance.isfinite()
+        todo = (search.distance > 0) & search.distance.isfinite()
         for _ in range(rounds):
             todo = shrink(search, search.example, todo, factor)
 

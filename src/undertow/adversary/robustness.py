@@ -82,28 +82,23 @@ def robustness(
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
-        first_examples(search)
-        chains = [stages_of(classifier, module, x) for module in classifier.modules]
-        known = [chain for chain in chains if chain is not None]
-        readable = bool(known) and len(known) == len(chains)
-        if shorten:
-            refine(search, restarts=0 if readable else 3)
-        if readable:  # after that: what is shorter for now may end in a worse place
-            helped = follow_certificate(search, known, x.shape[1:])
-            if shorten:
-                refine(search, restarts=0, only=helped)
-            linear = not any(isinstance(stage, Kink) for chain in known for stage in chain)
+        read = [stages_of(classifier, module, x) for module in classifier.modules]
+        chains = [chain for chain in read if chain is not None]
+        chains = chains if len(chains) == len(read) else []
+        _attack(search, chains, x.shape[1:], shorten=shorten)
+        if chains:
+            linear = not any(isinstance(stage, Kink) for chain in chains for stage in chain)
             certificate, proved = ("linear-exact" if linear and scorer.bounds is None else "crown"), True
             certified = torch.stack(
                 [
                     certified_radii(chain, x, y, length, ceiling=d)
-                    for chain, d in zip(known, search.distance, strict=True)
+                    for chain, d in zip(chains, search.distance, strict=True)
                 ]
             )
         else:
-            known, certificate, proved = [], "lipschitz-estimate", False
+            certificate, proved = "lipschitz-estimate", False
             certified = _lipschitz_estimate(scorer, search)
-        values, statuses = _solve(known, search, x, exact, seconds)
+        values, statuses = _solve(chains, search, x, exact, seconds)
     # certificates hold for the network in float64; one in float32 may round an example across the boundary
     certified = torch.minimum(certified, search.distance)
     many, examples = classifier.several, search.example.reshape(-1, *x.shape)
@@ -117,6 +112,18 @@ def robustness(
         norm=length,
         examples=_squeezed(examples, many),
     )
+
+
+def _attack(search: Search, chains: Sequence[list[Stage]], shape: torch.Size, *, shorten: bool) -> None:
+    """The closest examples: what gradients find, then from the certificate if there is one, then shortened."""
+    first_examples(search)
+    if shorten and chains:
+        # Nearly to the end first: an example that is shorter early may end in a worse place.
+        refine(search, factors=(0.9, 0.97), restarts=0)
+    if chains:
+        follow_certificate(search, chains, shape)
+    if shorten:
+        refine(search, restarts=0 if chains else 3)
 
 
 def _squeezed(value: Tensor, many: bool) -> Tensor:
