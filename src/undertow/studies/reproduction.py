@@ -38,9 +38,12 @@ class Reproduction:
         """The records of some of the parts; grid columns that none of them has are left out."""
         import polars
 
-        chosen = self._records.filter(polars.col("part").is_in(list(parts)))
-        kept = [each.name for each in chosen if each.name in COLUMNS or each.null_count() < len(each)]
-        return chosen.select(kept)
+        asked = frozenset(parts)
+        if asked not in self._chosen:  # figures and claims ask for the same few parts again and again
+            chosen = self._records.filter(polars.col("part").is_in(list(parts)))
+            kept = [each.name for each in chosen if each.name in COLUMNS or each.null_count() < len(each)]
+            self._chosen[asked] = chosen.select(kept)
+        return self._chosen[asked]
 
     def begun(self, parts: Sequence[str]) -> bool:
         """Whether all of these parts were asked for."""
@@ -50,6 +53,10 @@ class Reproduction:
         """How many trials of these parts are not finished, and how many there should be."""
         trials = [trial for each in self.parts if each.config.part in parts for trial, _ in each.trials]
         return sum(trial not in self.store for trial in trials), len(trials)
+
+    @cached_property
+    def _chosen(self) -> dict[frozenset[str], polars.DataFrame]:
+        return {}
 
     @cached_property
     def _records(self) -> polars.DataFrame:
