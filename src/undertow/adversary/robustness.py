@@ -15,7 +15,7 @@ from undertow.adversary.closest import first_examples
 from undertow.adversary.crown import certified_radii
 from undertow.adversary.exact import exact_distance
 from undertow.adversary.geometry import check_norm, lengths
-from undertow.adversary.guided import follow_certificate
+from undertow.adversary.guided import find_by_certificate, follow_certificate
 from undertow.adversary.layers import Kink, Stage, stages_of
 from undertow.adversary.objectives import gradient
 from undertow.adversary.refine import refine
@@ -65,8 +65,8 @@ def robustness(
 
     ``attacked`` is the norm of the closest adversarial example of targeted FAB and DeepFool, shortened by APGD
     in ever smaller balls (most of the cost, which ``shorten=False`` saves) and from where the certificate is
-    weakest. ``certified`` comes from linear bounds (CROWN) on chains of affine layers and
-    ReLU or leaky ReLU; for other networks it is the estimate q / max‖∇q‖ over points sampled in the ball, and
+    weakest; inf where none was found. ``certified`` comes from linear bounds (CROWN) on chains of affine layers
+    and ReLU or leaky ReLU; for other networks it is the estimate q / max‖∇q‖ over points sampled in the ball, and
     ``proved`` is False. ``exact`` (two-layer networks; "auto": up to 64 neurons) is branch and bound for L2
     and a mixed-integer program for L∞, ``seconds`` for each network, shared by its samples.
 
@@ -86,6 +86,8 @@ def robustness(
         chains = [stages_of(classifier, module, x) for module in classifier.modules]
         known = [chain for chain in chains if chain is not None]
         readable = bool(known) and len(known) == len(chains)
+        if readable:
+            find_by_certificate(search, known, x.shape[1:])
         if shorten:
             refine(search, restarts=0 if readable else 3)
         if readable:  # after that: what is shorter for now may end in a worse place
