@@ -221,6 +221,22 @@ def test_half_precision_is_measured_as_a_copy_in_the_dtype_asked_for() -> None:
     assert {parameter.dtype for parameter in half.parameters()} == {torch.bfloat16}
 
 
+def test_a_copy_in_another_dtype_reads_tokens_and_training_points() -> None:
+    generator = torch.Generator().manual_seed(0)
+    embedding, last = nn.Embedding(5, 3), nn.Linear(3, 2)
+    half = nn.Sequential(embedding, last).to(torch.bfloat16)
+    tokens, y = torch.arange(5), torch.tensor([0, 1, 0, 1, 0])
+    (found,) = Probe(half, tokens, y, measures=[Accuracy()], dtype=torch.float32).records
+    assert found.value == take(copy.deepcopy(half).float(), tokens, y, measures=[Accuracy()])[0].value
+
+    logit = nn.Linear(4, 1).to(torch.bfloat16)
+    x = torch.randn(30, 4, generator=generator).to(torch.bfloat16)
+    labels = (x[:, 0] > 0).long()
+    likeness = measure("linear-likeness")
+    probe = Probe(logit, x, labels, measures=[likeness], training=(x, labels, 0.1), dtype=torch.float64)
+    assert {record.key: record.value for record in probe.records}["linearity"] == pytest.approx(1.0)
+
+
 def test_a_step_without_a_measurement_leaves_the_network_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     net, x, y = make()
     probe = Probe(net, x, y, measures=[Accuracy()], every=2)

@@ -77,3 +77,25 @@ def test_clean_errors_and_samples_without_an_example_are_left_alone() -> None:
         follow_certificate(search, [chain], x.shape[1:])
     assert search.distance[0, 0] == 0
     assert search.distance[0, 1:].isinf().all()
+
+
+@pytest.mark.parametrize("norm", [2, math.inf])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_an_example_is_found_where_no_neuron_is_on(norm: float, dtype: torch.dtype) -> None:
+    """f(x) = 1 − 4 max(0, x₁ − 1/2): flat at 0, and zero at x₁ = 3/4."""
+    hidden, output = nn.Linear(3, 1), nn.Linear(1, 1)
+    with torch.no_grad():
+        hidden.weight.copy_(torch.tensor([[1.0, 0.0, 0.0]]))
+        hidden.bias.fill_(-0.5)
+        output.weight.fill_(-4.0)
+        output.bias.fill_(1.0)
+    flat = nn.Sequential(hidden, nn.ReLU(), output).to(dtype)
+    never = nn.Sequential(nn.Linear(3, 1), nn.ReLU(), nn.Linear(1, 1)).to(dtype)
+    with torch.no_grad():
+        for parameter in never.parameters():
+            parameter.fill_(1.0)  # positive everywhere: there is nothing to find
+    x, y = torch.zeros(2, 3, dtype=dtype), torch.tensor([1, 0])
+    found = robustness([flat, never], x, y, norm=norm, exact=False)
+    assert found.attacked[0].tolist() == pytest.approx([0.75, 0.0], rel=1e-3)
+    assert flat(found.examples[0, :1]).item() <= 0
+    assert found.attacked[1].tolist() == [math.inf, 0.0]

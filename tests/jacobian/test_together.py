@@ -175,6 +175,31 @@ def test_the_kernel_keeps_small_rows_exact() -> None:
     assert kernel[1, 1].item() == pytest.approx(1e-9, rel=1e-6)
 
 
+@pytest.mark.parametrize("stretch", [1e3, 1e4])
+def test_bounds_hold_where_a_head_cancels_what_its_tail_stretches_most(stretch: float) -> None:
+    """The squares of such norms differ by more than float32 can hold: nothing may be computed from W Wᵀ here."""
+    generator = torch.Generator().manual_seed(0)
+
+    def orthonormal(rows: int, columns: int) -> Tensor:
+        return torch.linalg.qr(torch.randn(rows, columns, generator=generator, dtype=torch.float64)).Q
+
+    out, into = orthonormal(90, 90), orthonormal(120, 90)
+    sizes = torch.ones(90, dtype=torch.float64)
+    sizes[0] = stretch
+    head = torch.randn(70, 90, generator=generator, dtype=torch.float64)
+    head -= head @ out[:, :1] @ out[:, :1].T
+    hidden, last = nn.Linear(120, 90), nn.Linear(90, 70, bias=False)
+    with torch.no_grad():
+        hidden.weight.copy_((out * sizes) @ into.T)
+        hidden.bias.fill_(1e6)  # every neuron is on
+        last.weight.copy_(head / torch.linalg.matrix_norm(head, 2))
+    net = nn.Sequential(hidden, nn.ReLU(), last)
+    x = 0.01 * torch.randn(3, 120, generator=generator)
+    found = jacobian_norms(net.eval(), x, method="krylov")
+    assert found.status.ok
+    assert bool(((found.value - dense_norms(net.double(), x.double())).abs() <= found.error).all())
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("width", [16, 64, 200, 1100])
 def test_a_gpu_keeps_the_promises(width: int) -> None:

@@ -15,6 +15,7 @@ from undertow.probe.cluster_radius import ClusterRadius
 from undertow.probe.features import Clusters, FeatureCoefficients, FeatureCosines
 from undertow.probe.kkt import KktNetwork
 from undertow.probe.min_vidal import FeatureDistance
+from undertow.probe.tracking import Tracked
 from undertow.runs.build import build_data, build_network, build_points
 from undertow.runs.config import validate
 from undertow.runs.grid import StudyConfig
@@ -114,6 +115,14 @@ def test_coefficients_are_of_what_training_added() -> None:
     assert found["aligned"] == pytest.approx(1 / length / math.sqrt(2), rel=1e-5)
     assert found["noise_share"] == pytest.approx(2 / math.sqrt(5 / 9 + 4 + 2 / 9), rel=1e-5)
     assert found["residual"] < 1e-5
+
+
+@pytest.mark.parametrize(("method", "shown"), [("least-squares", False), ("steps", True)])
+def test_only_the_method_by_steps_is_shown_them(method: Any, shown: bool) -> None:
+    """Whatever is shown every step holds the training of its group to single steps."""
+    measure = FeatureCoefficients(method=method).about(CLUSTERS)
+    tracker = measure.begin(by_hand(torch.ones(2, 8)), torch.ones(1, 8), torch.ones(1), learning_rate=0.1)
+    assert Tracked(measure.name, tracker).observes is shown
 
 
 def test_an_interrupted_run_gives_the_same_records(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
+from undertow.errors import InputError
 from undertow.studies.bootstrap import _ranks, mean_interval, rank_interval
-from undertow.studies.claims import Verdict, decide
+from undertow.studies.claims import CORRELATION, SHARE, Verdict, decide
 
 
 @pytest.mark.parametrize("draw", ["normal", "skewed"])
@@ -50,6 +51,13 @@ def test_values_that_are_no_numbers_give_no_effect_but_a_reason() -> None:
         found = decide([1.0, nothing, 2.0, 3.0, 4.0], above=0.0, note="effect: x")
         assert (found.effect, found.interval) == (None, None)  # NaN is no JSON
         assert found.note == "effect: x; not every seed has such a number"
+
+
+def test_nothing_is_decided_on_a_number_that_cannot_be() -> None:
+    with pytest.raises(InputError, match=r"1\.2 cannot be: it must lie between 0 and 1"):
+        decide([0.9, 1.2, 0.9, 0.9, 0.9], above=0.5, within=SHARE)
+    rounded = decide([-1 - 1e-12, -1.0, -1.0, -1.0, -1.0], below=0.0, within=CORRELATION)
+    assert rounded.verdict is Verdict.HOLDS
 
 
 def test_ties_do_not_hide_a_clear_answer() -> None:

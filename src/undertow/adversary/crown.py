@@ -135,7 +135,7 @@ class _Limits:
         norms, everyone = [], torch.arange(neurons, device=sample.device)
         for some in torch.split(everyone, max(1, _CHUNK // max(sample.numel(), neurons))):
             rows = torch.zeros(len(some), neurons, dtype=torch.float64, device=sample.device)
-            rows[torch.arange(len(some)), some] = 1.0
+            rows[everyone[: len(some)], some] = 1.0
             rows = rows.reshape(len(some), *self.shapes[self.first])
             for index in range(self.first - 1, -1, -1):
                 stage = self.stages[index]
@@ -172,8 +172,8 @@ class _Limits:
         widest = max(part.numel() for part in self.shapes[: index + 1])
         for some in torch.split(everyone, max(1, _CHUNK // (widest * len(x)))):
             rows = torch.zeros(2, len(some), neurons, dtype=torch.float64, device=x.device)
-            rows[0, torch.arange(len(some)), some] = 1.0
-            rows[1, torch.arange(len(some)), some] = -1.0
+            rows[0, everyone[: len(some)], some] = 1.0
+            rows[1, everyone[: len(some)], some] = -1.0
             both = rows.reshape(1, 2 * len(some), *shape).expand(len(x), *[-1] * (1 + len(shape)))
             bound, _ = _backward(self.stages[:index], self, found, both, x, eps)
             parts.append(bound.reshape(len(x), 2, len(some)))

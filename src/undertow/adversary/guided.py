@@ -10,15 +10,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
-from undertow.adversary.crown import weakest_directions
+from undertow.adversary.crown import certified_radii, weakest_directions
 from undertow.adversary.layers import Stage
 from undertow.adversary.refine import shrink
 from undertow.adversary.search import Search
 
-__all__ = ["follow_certificate"]
+__all__ = ["find_by_certificate", "follow_certificate"]
 
 _FACTORS = (1.0, 0.98, 0.98, 0.98)  # the first asks for any improvement at all
+_DOUBLINGS = 6  # of the certified radius
+
+
+def find_by_certificate(search: Search, chains: Sequence[list[Stage]], shape: torch.Size) -> None:
+    """Look for examples where none is known: where all neurons are off, there is no gradient to follow.
+
+    Arguments as in :func:`follow_certificate`. The balls grow from the one that is certified to hold none.
+    """
+    if not bool(search.distance.isinf().any()):
+        return
+    points = search.x.reshape(-1, *shape)
+    certified = torch.stack([certified_radii(chain, points, search.y, search.norm) for chain in chains])
+    for doubling in range(1, _DOUBLINGS + 1):
+        todo = search.distance.isinf() & certified.isfinite()
+        if not bool(todo.any()):
+            break
+        radius = torch.where(todo, 2**doubling * certified, 0.0)
+        shrink(search, _weakest_points(search, chains, points, radius), todo, 1.0, radius=radius)
 
 
 def follow_certificate(search: Search, chains: Sequence[list[Stage]], shape: torch.Size) -> None:
@@ -32,9 +51,13 @@ def follow_certificate(search: Search, chains: Sequence[list[Stage]], shape: tor
         if not bool(todo.any()):
             return
         radius = torch.where(todo, search.distance, 0.0)
-        directions = [
-            weakest_directions(chain, points, search.y, own, search.norm)
-            for chain, own in zip(chains, radius, strict=True)
-        ]
-        start = search.x + (radius.unsqueeze(-1) * torch.stack(directions)).to(search.x)
-        todo = shrink(search, start, todo, factor)
+        todo = shrink(search, _weakest_points(search, chains, points, radius), todo, factor)
+
+
+def _weakest_points(search: Search, chains: Sequence[list[Stage]], points: Tensor, radius: Tensor) -> Tensor:
+    """(M, N, d): the weakest point of each network's certificate on the balls of ``radius`` (M, N)."""
+    directions = [
+        weakest_directions(chain, points, search.y, own, search.norm)
+        for chain, own in zip(chains, radius, strict=True)
+    ]
+    return search.x + (radius.unsqueeze(-1) * torch.stack(directions)).to(search.x)

@@ -40,13 +40,16 @@ def refine(
             todo = shrink(search, search.example, todo, factor)
 
 
-def shrink(search: Search, start: Tensor, todo: Tensor, factor: float) -> Tensor:
-    """One attack, from ``start``, on balls of ``factor`` times each distance; returns which samples it helped."""
+def shrink(
+    search: Search, start: Tensor, todo: Tensor, factor: float, *, radius: Tensor | None = None
+) -> Tensor:
+    """One attack, from ``start``, on balls of ``factor`` times each distance, or radius; whom it helped."""
     if not bool(todo.any()):
         return todo
     before = search.distance.clone()
     attack = partial(_within, factor=factor, norm=search.norm)
-    search.run("refine", attack, eps=0.0, todo=todo, start=start, minimal=True, radius=search.distance)
+    balls = search.distance if radius is None else radius
+    search.run("refine", attack, eps=0.0, todo=todo, start=start, minimal=True, radius=balls)
     return todo & (search.distance < before)
 
 

@@ -15,7 +15,7 @@ from undertow.adversary.closest import first_examples
 from undertow.adversary.crown import certified_radii
 from undertow.adversary.exact import exact_distance
 from undertow.adversary.geometry import check_norm, lengths
-from undertow.adversary.guided import follow_certificate
+from undertow.adversary.guided import find_by_certificate, follow_certificate
 from undertow.adversary.layers import Kink, Stage, stages_of
 from undertow.adversary.objectives import gradient
 from undertow.adversary.refine import refine
@@ -65,8 +65,8 @@ def robustness(
 
     ``attacked`` is the norm of the closest adversarial example of targeted FAB and DeepFool, shortened by APGD
     in ever smaller balls (most of the cost, which ``shorten=False`` saves) and from where the certificate is
-    weakest. ``certified`` comes from linear bounds (CROWN) on chains of affine layers and
-    ReLU or leaky ReLU; for other networks it is the estimate q / max‖∇q‖ over points sampled in the ball, and
+    weakest; inf where none was found. ``certified`` comes from linear bounds (CROWN) on chains of affine layers
+    and ReLU or leaky ReLU; for other networks it is the estimate q / max‖∇q‖ over points sampled in the ball, and
     ``proved`` is False. ``exact`` (two-layer networks; "auto": up to 64 neurons) is branch and bound for L2
     and a mixed-integer program for L∞, ``seconds`` for each network, shared by its samples.
 
@@ -117,10 +117,10 @@ def robustness(
 def _attack(search: Search, chains: Sequence[list[Stage]], shape: torch.Size, *, shorten: bool) -> None:
     """The closest examples: what gradients find, then from the certificate if there is one, then shortened."""
     first_examples(search)
-    if shorten and chains:
-        # Nearly to the end first: an example that is shorter early may end in a worse place.
-        refine(search, factors=(0.9, 0.97), restarts=0)
     if chains:
+        find_by_certificate(search, chains, shape)
+        if shorten:  # nearly to the end first: an example that is shorter early may end in a worse place
+            refine(search, factors=(0.9, 0.97), restarts=0)
         follow_certificate(search, chains, shape)
     if shorten:
         refine(search, restarts=0 if chains else 3)

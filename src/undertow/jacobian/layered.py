@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -121,9 +120,12 @@ class LayeredOperator:
         return cotangent
 
     def normal(self, vector: Tensor) -> Tensor:
-        if self.out_size <= self.in_size:
-            return self._outer(vector)
         last = self.slopes[-1]
+        if self._through_kernel:
+            assert last is not None
+            return self.factors[0].kernel.times(vector * last, self.counts).mul_(last)
+        if self.out_size <= self.in_size:
+            return self.jvp(self.vjp(vector))
         image = self.jvp(vector)
         if (
             last is not None and last.dtype != torch.bool
@@ -135,19 +137,14 @@ class LayeredOperator:
             image = factor.back(image if slope is None else image.mul_(slope), self.counts)
         return image
 
-    def _outer(self, vector: Tensor) -> Tensor:
-        """JJᵀ v = D_L W_L ⋯ D_1 W_1 W_1ᵀ D_1 ⋯ W_Lᵀ D_L v; W_1 W_1ᵀ, where no larger than W_1, serves all samples."""
-        if self.constant or self.widths[1] > self.in_size:
-            return self.jvp(self.vjp(vector))
-        first, inner = self.slopes[0], self._beyond_first
-        image = vector if inner is None else inner.vjp(vector)
-        image = self.factors[0].kernel.times(image if first is None else image * first, self.counts)
-        image = image if first is None else image.mul_(first)
-        return image if inner is None else inner.jvp(image)
+    @property
+    def _through_kernel(self) -> bool:
+        """Whether JJᵀ = D W Wᵀ D, and no larger than JᵀJ: then W Wᵀ serves all samples.
 
-    @cached_property
-    def _beyond_first(self) -> LayeredOperator | None:
-        return self.span(1, len(self.factors)) if len(self.factors) > 1 else None
+        Not with layers behind it. Where they cancel what W stretches most, rounding grows by (‖W_L‖⋯‖W_1‖/‖J‖)² through
+        W Wᵀ, and by the ratio itself through Wᵀ and W.
+        """
+        return len(self.factors) == 1 and self.slopes[0] is not None and self.out_size <= self.in_size
 
     def take(self, index: Tensor) -> LayeredOperator:
         slopes = tuple(None if slope is None else slope[index] for slope in self.slopes)
@@ -178,8 +175,9 @@ class LayeredOperator:
         return product
 
     def gram(self) -> tuple[Tensor, Tensor]:
-        weight, slope = self.factors[0].weight, self.slopes[0]
-        if len(self.factors) == 1 and slope is not None and self.out_size <= self.in_size:
+        if self._through_kernel:
+            weight, slope = self.factors[0].weight, self.slopes[0]
+            assert slope is not None
             scale = weight.abs().amax((1, 2)).clamp_min(torch.finfo(self.dtype).tiny)
             shared = weight / scale[:, None, None]
             gram = self._own(shared @ shared.mT)

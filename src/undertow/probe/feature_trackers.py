@@ -57,6 +57,8 @@ class _Decomposed:
 class LeastSquaresTracker(_Decomposed):
     """Remembers the start alone; each reading solves for λ and σ anew."""
 
+    observes = False
+
     def __init__(self, clusters: Clusters, start: nn.Module, x: Tensor, *, pairs: bool = True) -> None:
         super().__init__(clusters, start, x, pairs=pairs)
         self._basis = FeatureBasis(self._clusters.centres, self._x, self._cluster)

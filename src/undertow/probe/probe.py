@@ -100,8 +100,10 @@ class Probe:
     ) -> None:
         check_points(net, x, y)
         check_measures(measures)
-        self.net, self.x, self.y, self.dtype = net, x if dtype is None else x.to(dtype), y, dtype
+        self.net, self.x, self.y, self.dtype = net, _in(dtype, x), y, dtype
         pairs = [each if isinstance(each, tuple) else (each, every) for each in measures]
+        if training is not None:
+            training = (_in(dtype, training[0]), *training[1:])
         self.measures = tuple(_followed(measure, self._seen(), training) for measure, _ in pairs)
         self.schedules = tuple(Schedule(own) for _, own in pairs)
         self.trial = trial
@@ -191,6 +193,11 @@ class Probe:
         return polars.DataFrame(
             [record.row() for record in self.records], schema={c: kinds[c] for c in COLUMNS}
         )
+
+
+def _in(dtype: torch.dtype | None, points: Tensor) -> Tensor:
+    """Points in the dtype asked for; whole numbers, such as tokens, stay what they are."""
+    return points if dtype is None or not points.is_floating_point() else points.to(dtype)
 
 
 def _followed(

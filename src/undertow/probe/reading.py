@@ -87,8 +87,9 @@ class Tracker(Protocol):
     The tensors that ``state`` gives are all that a checkpoint keeps: after ``restore`` the tracker goes on to the
     very same readings. They come back on the device that the network is on.
 
-    A tracker that remembers its own readings alone has ``observes = False`` and is not shown the steps. One with a
-    static ``together(trackers, networks, x, y)`` reads several networks at once, as a :class:`MemberMeasure` does.
+    A tracker that remembers the start or its own readings alone has ``observes = False`` and is not shown the steps.
+    One with a static ``together(trackers, networks, x, y)`` reads several networks at once, as a
+    :class:`MemberMeasure` does.
     """
 
     def observe(self, net: nn.Module) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from undertow.errors import InputError
 from undertow.studies.bootstrap import mean_interval
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
 
 FEWEST_SEEDS = 5
 SHARE, CORRELATION, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
+_ROUNDING = 1e-6
 
 
 class Verdict(StrEnum):
@@ -85,7 +87,7 @@ def decide(
     """Whether the mean of one value per seed lies on the claimed side of a line.
 
     ``within`` is the range of values that can occur at all, such as ``SHARE`` or ``CORRELATION``: the bootstrap does
-    not know of it.
+    not know of it. A value beyond it by more than rounding is a mistake somewhere, and nothing is decided on it.
 
     >>> decide([0.4, 0.5, 0.6, 0.5, 0.5], above=0.0).verdict
     <Verdict.HOLDS: 'holds'>
@@ -99,10 +101,17 @@ def decide(
     line = above if above is not None else below
     assert line is not None
     side: Literal["above", "below"] = "above" if above is not None else "below"
+    numbers = np.asarray(values, dtype=np.float64)  # None, where a network has no reading, becomes NaN
+    if within:
+        outside = (numbers < within[0] - _ROUNDING) | (numbers > within[1] + _ROUNDING)
+        impossible = numbers[outside & np.isfinite(numbers)]
+        if len(impossible):
+            raise InputError(
+                f"{impossible[0]:.4g} cannot be: it must lie between {within[0]:g} and {within[1]:g}"
+            )
     interval = mean_interval(values)
     if interval and within:
         interval = max(interval[0], within[0]), min(interval[1], within[1])
-    numbers = np.asarray(values, dtype=np.float64)  # None, where a network has no reading, becomes NaN
     effect = float(numbers.mean()) if len(values) and np.isfinite(numbers).all() else None
     if len(values) < FEWEST_SEEDS or interval is None:
         seeds = "1 seed is" if len(values) == 1 else f"{len(values)} seeds are"
