@@ -33,9 +33,10 @@ STUDY = Study(
     summary="Where a class consists of several clusters, gradient descent is said to give every neuron the average of "
     "their centres instead of one centre each. The average classifies perfectly, and is far easier to attack.",
     costs={
-        "smoke": "55 small trials on synthetic clusters and digits, about 14 s on two cores",
-        "laptop": "276 trials on synthetic clusters and 100 others, with MNIST or digits; about 2 minutes on two cores",
-        "paper": "470 trials on clusters, d = 3072 and up to 20 seeds, 6 minutes on two cores; 140 on MNIST, CIFAR-10 "
+        "smoke": "57 small trials on synthetic clusters and digits, about 13 s on two cores",
+        "laptop": "294 trials on synthetic clusters and 110 others, with MNIST or digits; about 2.5 minutes on two "
+        "cores",
+        "paper": "500 trials on clusters, d = 3072 and up to 20 seeds, 6 minutes on two cores; 140 on MNIST, CIFAR-10 "
         "and others, 16 minutes on one H200",
     },
     # Parts of a minute in all, on data that is sampled: these say something at their laptop size only.
