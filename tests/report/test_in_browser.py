@@ -381,3 +381,28 @@ def test_a_telephone_needs_no_sideways_scrolling(chromium: Any, report: Path) ->
     assert watched.page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
     assert card.locator(".drawing svg").bounding_box()["width"] <= NARROW["width"]
     watched.context.close()
+
+
+def test_of_very_many_charts_the_others_wait_for_a_click(chromium: Any, tmp_path: Path) -> None:
+    study = own_study()
+    records = {
+        point.trial.id: [
+            Record(point.trial.id, 0, 0, "feature-coefficients", f"{neuron}:{feature}", float(neuron), None)
+            for neuron in range(10)
+            for feature in range(4)
+        ]
+        for point in study.points
+    }
+    publish(tmp_path, study, records)
+    watched = Watched(chromium, write_report(tmp_path, tmp_path / "report.html"))
+    charts, more = (
+        watched.page.locator("#browser-view .chart"),
+        watched.page.get_by_role("button", name="Show the other"),
+    )
+    assert charts.count() == 24
+    assert more.text_content() == "Show the other 16 charts"
+    more.click()
+    assert charts.count() == 40
+    assert more.count() == 0
+    assert not watched.complaints
+    watched.context.close()

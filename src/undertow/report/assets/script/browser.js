@@ -1,6 +1,7 @@
 // The grid browser: networks chosen by their place in a grid.
 
 const MOST_CURVES = 60;
+const MOST_CHARTS = 24;
 const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
 
 /** n colours of viridis, without the end that is lost on the ground. */
@@ -91,6 +92,15 @@ function curveCharts(g, trials, colourOf, nameOf) {
   });
 }
 
+/** Charts beside each other; of very many (a coefficient for each neuron and feature) the others wait for a click. */
+function chartGrid(charts) {
+  const grid = make("div", { class: "charts" }, ...charts.slice(0, MOST_CHARTS)), others = charts.slice(MOST_CHARTS);
+  if (!others.length) return [grid];
+  const more = make("button", { type: "button" }, `Show the other ${others.length} charts`);
+  more.addEventListener("click", () => { grid.append(...others); more.remove(); });
+  return [grid, make("p", {}, more)];
+}
+
 /** Singular values of each weight matrix before and after training. */
 function spectrumCharts(g, trial) {
   const matrices = new Map();
@@ -121,7 +131,7 @@ function oneNetwork(g, trial) {
   const ended = about.status === "finished" ? `Finished after ${about.step} steps.` : about.status === "diverged" ? `Diverged at step ${about.step}: ${about.reason}` : about.status === "damaged" ? "Its files are damaged: `undertow resume` computes it again." : "Not computed yet.";
   content.push(make("p", { class: "key" }, make("span", {}, make("b", {}, about.status), ` · ${ended}`), make("code", {}, about.id)));
   const charts = [...curveCharts(g, [trial], () => pageColour("accent"), () => ""), ...spectrumCharts(g, trial)];
-  if (charts.length) content.push(make("div", { class: "charts" }, ...charts));
+  if (charts.length) content.push(...chartGrid(charts));
   const below = make("div", { class: "about" });
   if (g.pairs[trial]) below.append(examplePairs(g.pairs[trial]));
   if (about.own) below.append(configTable(g, about));
@@ -143,7 +153,7 @@ function manyNetworks(g, matched, free) {
   const ends = new Map();
   for (const i of matched) ends.set(g.trials[i].status, (ends.get(g.trials[i].status) ?? 0) + 1);
   content.push(make("p", { class: "key muted" }, [...ends].map(([end, n]) => `${n} ${end}`).join(", ")));
-  content.push(make("div", { class: "charts" }, ...curveCharts(g, shown, colourOf, (i) => placeOf(g, i, shown))));
+  content.push(...chartGrid(curveCharts(g, shown, colourOf, (i) => placeOf(g, i, shown))));
   return content;
 }
 
