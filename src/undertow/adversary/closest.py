@@ -49,10 +49,10 @@ def closest_examples(
     return (search.distance, examples) if classifier.several else (search.distance[0], examples[0])
 
 
-def first_examples(search: Search, names: Sequence[str] = ("deepfool", "fab-t")) -> None:
+def first_examples(search: Search, *, quick: bool = False) -> None:
     """Give every sample an example to shorten, where one is found: DeepFool is quick, targeted FAB comes closer."""
     everything = torch.ones_like(search.scores, dtype=torch.bool)
-    for name in names:
+    for name in ("deepfool",) if quick else ("deepfool", "fab-t"):
         todo = search.distance > 0
         if bool(todo.any()):
             ATTACKS[name](search, 0.0, todo, everything)

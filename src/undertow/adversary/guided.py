@@ -28,14 +28,15 @@ def find_by_certificate(search: Search, chains: Sequence[list[Stage]], shape: to
 
     Arguments as in :func:`follow_certificate`. The balls grow from the one that is certified to hold none.
     """
-    if not bool(search.distance.isinf().any()):
-        return
-    points = search.x.reshape(-1, *shape)
-    certified = torch.stack([certified_radii(chain, points, search.y, search.norm) for chain in chains])
+    points, lacking = search.x.reshape(-1, *shape), search.distance.isinf()
+    certified = torch.zeros_like(search.distance)
+    for chain, own, radii in zip(chains, lacking, certified, strict=True):
+        if bool(own.any()):
+            radii[own] = certified_radii(chain, points[own], search.y[own], search.norm)
     for doubling in range(1, _DOUBLINGS + 1):
         todo = search.distance.isinf() & certified.isfinite()
         if not bool(todo.any()):
-            break
+            return
         radius = torch.where(todo, 2**doubling * certified, 0.0)
         shrink(search, _weakest_points(search, chains, points, radius), todo, 1.0, radius=radius)
 
@@ -55,9 +56,11 @@ def follow_certificate(search: Search, chains: Sequence[list[Stage]], shape: tor
 
 
 def _weakest_points(search: Search, chains: Sequence[list[Stage]], points: Tensor, radius: Tensor) -> Tensor:
-    """(M, N, d): the weakest point of each network's certificate on the balls of ``radius`` (M, N)."""
-    directions = [
-        weakest_directions(chain, points, search.y, own, search.norm)
-        for chain, own in zip(chains, radius, strict=True)
-    ]
-    return search.x + (radius.unsqueeze(-1) * torch.stack(directions)).to(search.x)
+    """(M, N, d): the weakest point of each network's certificate on the balls of ``radius`` (M, N), x where it is 0."""
+    found = search.x.repeat(len(chains), 1, 1)
+    for chain, own, start in zip(chains, radius, found, strict=True):
+        some = own > 0
+        if bool(some.any()):
+            directions = weakest_directions(chain, points[some], search.y[some], own[some], search.norm)
+            start[some] += (own[some].unsqueeze(-1) * directions).to(start)
+    return found

@@ -117,8 +117,8 @@ def robustness(
 
 def _attack(search: Search, chains: Sequence[list[Stage]], shape: torch.Size, *, shorten: bool) -> None:
     """The closest examples: what gradients find, then from the certificate if there is one, then shortened."""
-    quick = chains and not shorten  # from the certificate DeepFool's examples end where FAB's do
-    first_examples(search, ("deepfool",) if quick else ("deepfool", "fab-t"))
+    # From the certificate DeepFool's examples end where FAB's do.
+    first_examples(search, quick=bool(chains) and not shorten)
     if chains:
         find_by_certificate(search, chains, shape)
         if shorten:  # nearly to the end first: an example that is shorter early may end in a worse place

@@ -104,7 +104,8 @@ class Probe:
         pairs = [each if isinstance(each, tuple) else (each, every) for each in measures]
         if training is not None:
             training = (_in(dtype, training[0]), *training[1:])
-        self.measures = tuple(_followed(measure, self._seen(), training) for measure, _ in pairs)
+        start = self._seen()
+        self.measures = tuple(_followed(measure, start, training) for measure, _ in pairs)
         self.schedules = tuple(Schedule(own) for _, own in pairs)
         self.trial = trial
         self.records: list[Record] = []
@@ -123,10 +124,12 @@ class Probe:
     def step(self) -> None:
         """One optimiser step was made."""
         self._step += 1
-        for measure in self.measures:
-            if isinstance(measure, Tracked) and measure.observes:
-                with untouched(self._seen()) as net:
-                    measure.tracker.observe(net)
+        observing = [each for each in self.measures if isinstance(each, Tracked) and each.observes]
+        if observing:
+            seen = self._seen()
+            for measure in observing:
+                with untouched(seen):
+                    measure.tracker.observe(seen)
         # What is due at the end of an epoch waits for ``epoch_end``, which also counts it.
         self._take(
             index
