@@ -19,6 +19,7 @@ class Status(StrEnum):
     CONVERGED = "converged"
     TRACKED = "tracked"
     MAX_STEPS = "max-steps"
+    ROUNDING = "rounding"
     HEURISTIC = "heuristic"
 
     @property
@@ -33,7 +34,7 @@ class Status(StrEnum):
         >>> Status.worst([Status.EXACT, Status.MAX_STEPS, Status.CONVERGED]) is Status.MAX_STEPS
         True
         """
-        order = (cls.HEURISTIC, cls.MAX_STEPS, cls.TRACKED, cls.CONVERGED, cls.EXACT)
+        order = (cls.HEURISTIC, cls.ROUNDING, cls.MAX_STEPS, cls.TRACKED, cls.CONVERGED, cls.EXACT)
         return min(statuses, key=order.index)
 
     @property
@@ -52,6 +53,10 @@ _SENTENCES = {
     Status.MAX_STEPS: (
         "Some samples ran out of steps before their bound met rtol: raise max_steps, loosen rtol, "
         "or use dtype=torch.float64; their reported error is still valid."
+    ),
+    Status.ROUNDING: (
+        "For some samples even float64 rounds by more than the tolerance asked for, because layers cancel or saturate: "
+        "their reported error covers that, and is infinite where nothing is known; scale the network, or loosen rtol."
     ),
     Status.HEURISTIC: "The method has no error bound; use method='krylov' for one.",
 }

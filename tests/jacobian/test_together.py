@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -78,13 +79,17 @@ def test_running_out_of_memory_halves_the_chunk(monkeypatch: pytest.MonkeyPatch)
     at = LayeredOperator.at.__func__  # type: ignore[attr-defined]
     sizes = []
 
-    def scarce(cls: type[LayeredOperator], networks: list[layered.Layers], points: Tensor) -> LayeredOperator:
+    def scarce(
+        cls: type[LayeredOperator], networks: list[layered.Layers], points: Tensor, **options: Any
+    ) -> LayeredOperator:
+        if options:
+            return at(cls, networks, points, **options)  # type: ignore[no-any-return]
         sizes.append(len(points))
         if len(points) > 4:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return at(cls, networks, points)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(LayeredOperator, "at", classmethod(scarce))
+    monkeypatch.setattr(LayeredOperator, "at", classmethod(scarce))  # type: ignore[arg-type]
     for one, other in zip(expected, norms_together(nets, x), strict=True):
         torch.testing.assert_close(one.value, other.value)
     assert sizes == [1, 11, 6, 3, 3, 3, 2]
@@ -146,7 +151,8 @@ def test_every_product_of_the_batch_is_autograds(name: str) -> None:
         torch.testing.assert_close(part.normal(small[keep].clone()), normal[keep])
         torch.testing.assert_close(part.rows(), rows[keep])
         torch.testing.assert_close(part.columns(), rows[keep].mT)
-        gram, scale = part.gram()
+        gram, scale, pullback = part.gram()
+        torch.testing.assert_close(pullback(cotangent[keep]), vjp[keep])
         expected = rows @ rows.mT if operator.out_size <= operator.in_size else rows.mT @ rows
         torch.testing.assert_close(gram * scale[:, None, None].square(), expected[keep])
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,6 +13,7 @@ from torch.nn import functional
 
 import undertow as ut
 from undertow.errors import InputError
+from undertow.measures.energy import sampling_interval
 
 from ..model_cases import CASES, Case, dense_norms
 
@@ -79,3 +84,43 @@ def test_an_in_place_network_leaves_the_data_alone() -> None:
     net = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(5, 4))
     ut.energy(net, x, torch.zeros(6, dtype=torch.int64), loss="cross-entropy")
     assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("count", [10, 30])
+@pytest.mark.parametrize(
+    ("draw", "true"),
+    [
+        (lambda size, source: 5 + torch.randn(size, generator=source), math.sqrt(26)),
+        (lambda size, source: (0.5 * torch.randn(size, generator=source)).exp(), math.exp(0.25)),
+        (lambda size, source: torch.rand(size, generator=source).log().neg(), math.sqrt(2)),
+    ],
+    ids=["normal", "lognormal", "exponential"],
+)
+def test_the_interval_covers_the_energy_of_the_distribution(
+    draw: Callable[[tuple[int, int], torch.Generator], Tensor], true: float, count: int
+) -> None:
+    values = draw((300, count), torch.Generator().manual_seed(count)).abs().double()
+    covered = sum(low <= true <= high for low, high in map(sampling_interval, values)) / 300
+    assert covered >= 0.90
+
+
+def test_few_samples_with_a_tail_say_that_they_cannot_bound_the_energy() -> None:
+    net = torch.nn.Linear(2, 1, bias=False)
+    heavy = replace(
+        ut.energy(net, torch.randn(6, 2)), per_sample=torch.tensor([1.0, 1, 1, 1, 1, 40]).double()
+    )
+    assert heavy.interval[1] == math.inf
+    assert "more samples" in heavy.caution
+    assert ut.energy(net, torch.randn(50, 2)).caution == ""
+
+
+def test_the_energy_of_a_saturated_loss_is_covered() -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(20, 40), torch.nn.Sigmoid(), torch.nn.Linear(40, 10))
+    with torch.no_grad():
+        net[0].weight.mul_(40)  # type: ignore[operator]
+    x, y = torch.randn(30, 20), torch.randint(0, 10, (30,))
+    low = ut.energy(net, x, y, loss="cross-entropy")
+    high = ut.energy(net.double(), x.double(), y, loss="cross-entropy")
+    assert bool(((low.per_sample - high.per_sample).abs() <= 1e-3 * high.per_sample).all())
+    assert abs(low.value - high.value) <= low.error + high.error

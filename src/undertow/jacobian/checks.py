@@ -11,10 +11,15 @@ from torch import Tensor, nn
 
 from undertow.errors import InputError, ModelError
 
-__all__ = ["Network", "check_input", "check_network", "prepare"]
+__all__ = ["PLACE_MATTERS", "Network", "check_input", "check_network", "prepare"]
 
 Network: TypeAlias = Callable[[Tensor], Tensor]
 
+PLACE_MATTERS = (
+    "the network treats a sample by its place in the batch: the same samples in another order or number give other "
+    "outputs, as with a mask or a buffer of one row per sample. Measure the samples one by one, each with its own "
+    "row: [ut.jacobian_norms(lambda x: net(x, mask[i : i + 1]), x[i : i + 1]) for i in range(len(x))]."
+)
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 _DROPOUTS = (nn.modules.dropout._DropoutNd,)
 
@@ -76,14 +81,20 @@ def check_network(f: Network, x: Tensor) -> Tensor:
 
     Returns the network's output on a handful of samples. Batched products are every sample's own
     product only if row i of the output depends on row i of the input alone, so that is verified by a
-    gradient: a cotangent on some rows must leave exactly zero on the others.
+    gradient: a cotangent on some rows must leave exactly zero on the others. (Its place in the batch must not matter
+    either: see :mod:`undertow.jacobian.precisions`.)
     """
     _refuse_train_mode(f)
     few = x[:4].detach()
     if few.shape[0] == 1:
         few = torch.cat([few, few])
     leaf = few.clone().requires_grad_()
-    output = f(leaf.clone())
+    try:
+        output = f(leaf.clone())
+    except (RuntimeError, IndexError, ValueError):
+        few = _refuse_parts(f, x)
+        leaf = few.clone().requires_grad_()
+        output = f(leaf.clone())
     if not isinstance(output, Tensor):
         raise ModelError(
             f"the network returns {type(output).__name__}, not one tensor: wrap it in a function that "
@@ -108,6 +119,15 @@ def check_network(f: Network, x: Tensor) -> Tensor:
     else:
         _refuse_detached(f, few, output)
     return output.detach()
+
+
+def _refuse_parts(f: Network, x: Tensor) -> Tensor:
+    """The samples as they are where the network takes no other number of them; raises where it takes those only."""
+    with torch.no_grad():
+        f(x.detach().clone())  # what is wrong with the network itself shows here again
+    if len(x) > 1:
+        raise ModelError(PLACE_MATTERS)
+    return x.detach()
 
 
 def _refuse_train_mode(f: Network) -> None:

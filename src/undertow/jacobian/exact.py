@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,26 +12,34 @@ from torch import Tensor
 from undertow.jacobian.eigen import largest_eigenvalue
 from undertow.jacobian.operator import JacobianOperator
 
-__all__ = ["exact_norms", "rounding_bound"]
+__all__ = ["ExactNorms", "exact_norms", "rounding_bound"]
 
 
-def exact_norms(operator: JacobianOperator, *, keep_vectors: bool = False) -> tuple[Tensor, Tensor | None]:
-    """‖J(x_i)‖₂ in float64, (N,), and on request the matching unit vectors on the small side.
+@dataclass(frozen=True)
+class ExactNorms:
+    """‖J(x_i)‖₂ in float64, (N,), the unit vectors on the small side where asked for, and Jᵀv by what was computed."""
 
-    The largest singular value is the root of the largest eigenvalue of the Gram matrix of the smaller
-    side, which takes one product per basis vector of that side.
+    value: Tensor
+    vectors: Tensor | None
+    pullback: Callable[[Tensor], Tensor]
+
+
+def exact_norms(operator: JacobianOperator, *, keep_vectors: bool = False) -> ExactNorms:
+    """The largest singular values as roots of the largest eigenvalues of the Gram matrices of the smaller side.
+
+    That takes one product per basis vector of that side.
     """
-    gram, scale = operator.gram()
+    gram, scale, pullback = operator.gram()
     eigenvalue, vector = largest_eigenvalue(gram.double(), keep_vectors=keep_vectors)
     norms = eigenvalue.clamp_min(0).sqrt() * scale.double()
-    return norms, None if vector is None else vector.to(operator.dtype)
+    return ExactNorms(norms, None if vector is None else vector.to(operator.dtype), pullback)
 
 
 def rounding_bound(value: Tensor, operator: JacobianOperator) -> Tensor:
-    """Rounding in a norm obtained through products of the working precision, as an absolute bound.
+    """Rounding in what is done with given products: Gram matrices, coefficients, sums of n terms.
 
-    A model of the errors, not an analysis of every kernel: a product of length n summed pairwise errs
-    by about log₂(n) units in the last place, and a deep network is a chain of such products.
+    A product of length n summed pairwise errs by about log₂(n) units in the last place. What rounding does to the
+    Jacobian itself is measured (:mod:`undertow.jacobian.rounding`).
     """
     unit = torch.finfo(operator.dtype).eps
     return value * unit * (32 + 2 * math.log2(operator.in_size + operator.out_size))

@@ -43,6 +43,8 @@ def golub_kahan(
     max_steps: int,
     risk: float,
     keep_vectors: bool,
+    most: Tensor | None = None,
+    rounding: Tensor | None = None,
 ) -> Krylov:
     """Largest singular values from ``start``, (N, small side), each sample until its own bound is met.
 
@@ -57,8 +59,13 @@ def golub_kahan(
     with probability at most ``risk`` (see :mod:`undertow.jacobian.tridiagonal`). From a ``warm`` start the
     bound need only hold with even odds at twice the tolerance to stop; the upper bound that is returned fails with
     probability at most ``risk`` here too, and is the wider for it.
+
+    ``most`` bounds the norms from above. Products that rounding distorts are not those of any Jacobian, and a run on
+    them can grow without limit: a sample whose coefficients exceed what ``most`` allows leaves with NaN and an infinite
+    bound.
+    ``rounding`` is the part of each sample's tolerance, at most half of it, that is already spent.
     """
-    run = _Run(operator, start, warm, rtol, max_steps, risk, keep_vectors)
+    run = _Run(operator, start, warm, rtol, max_steps, risk, keep_vectors, most, rounding)
     while run.advance():
         pass
     return run.result()
@@ -74,6 +81,8 @@ class _Run:
         max_steps: int,
         risk: float,
         keep_vectors: bool,
+        most: Tensor | None = None,
+        rounding: Tensor | None = None,
     ) -> None:
         count, self.dimension = start.shape
         self.rtol = rtol
@@ -95,6 +104,8 @@ class _Run:
         self.diagonal = start.new_zeros(count, self.max_steps, dtype=torch.float64)
         self.off = torch.zeros_like(self.diagonal)
         self.largest = start.new_zeros(count)
+        self.most = torch.full_like(self.largest, math.inf, dtype=torch.float64) if most is None else most
+        self.rounding = torch.zeros_like(self.most) if rounding is None else rounding
         self.overlaps = Overlaps(count, self.dimension, dtype=start.dtype, device=start.device)
         self.unit: Tensor | None = None
         self.step = 0
@@ -191,41 +202,64 @@ class _Run:
         self.basis[:, self.step] = vector
 
     def _check(self, last: bool) -> None:
-        """What is known by now of every active sample; those whose bound is met leave."""
+        """What is known by now of every active sample; those whose bound is met leave, and those that broke down."""
+        broken = self._break_down()
         off = self.off[:, : self.step]
         matrix = tridiagonal.LanczosMatrix(self.diagonal[:, : self.step], off)
         # Where the space is all of it nothing else bounds what the search for θ leaves.
         ritz = matrix.ritz(rtol=self.rtol if self.step < self.dimension else 1e-12)
-        reach = self.rtol * (_WARM_SLACK if self.warm else 1.0)
+        tolerance = self._tolerance(ritz)
+        reach = tolerance * (_WARM_SLACK if self.warm else 1.0)
         log_p = matrix.log_polynomial(ritz * (1 + reach) ** 2)
         closed = (off == 0).any(1)
         bounded = closed | (log_p >= self.log_target)
-        good = self.converged[self.active]  # those that only wait to be taken out
+        good = self.converged[self.active] | broken  # those that only wait to be taken out
         candidates = ((bounded | last) & ~good).nonzero()[:, 0]
         if len(candidates) > 0:
-            good[candidates] = self._settle(candidates, matrix, ritz, closed, bounded, last)
+            good[candidates] = self._settle(candidates, matrix, ritz, tolerance, closed, bounded, last)
         if last:
             self.active = self.active[:0]
         else:
             self._schedule(log_p[~good], bounded[~good])
             self._drop(good)
 
+    def _tolerance(self, ritz: Tensor) -> Tensor:
+        """What rounding leaves of the relative tolerance of every active sample."""
+        unit = 1.0 if self.unit is None else self.unit[:, 0].double()
+        spent = self.rounding * unit * _inverse(ritz.clamp_min(0).sqrt())
+        return (self.rtol - spent).clamp_min(self.rtol / 2)
+
+    def _break_down(self) -> Tensor:
+        """Which samples' coefficients are not those of a Jacobian; their rows become those of a zero."""
+        unit = 1.0 if self.unit is None else self.unit[:, 0].double()
+        beyond = self.largest.double() > 1.01 * (self.most * unit).square()
+        size = (self.diagonal[:, : self.step] + self.off[:, : self.step]).sum(1)
+        broken = beyond | ~size.isfinite() | self.value[self.active].isnan()
+        index = broken.nonzero()[:, 0]
+        if len(index) > 0:
+            self.value[self.active[index]] = math.nan
+            self.diagonal[index], self.off[index], self.largest[index] = 0.0, 0.0, 0.0
+            self.basis[index, : self.step + 1] = 0.0
+        return broken
+
     def _settle(
         self,
         candidates: Tensor,
         matrix: tridiagonal.LanczosMatrix,
         ritz: Tensor,
+        tolerance: Tensor,
         closed: Tensor,
         bounded: Tensor,
         last: bool,
     ) -> Tensor:
         """Look at the residuals of the candidates, write down those that leave, and say which have converged."""
         matrix, ritz, closed = matrix.take(candidates), ritz[candidates], closed[candidates]
+        tolerance = tolerance[candidates]
         off = self.off[candidates, : self.step]
         vector = matrix.vector()
         value = ritz.clamp_min(0).sqrt()
         residual = self._residual(self.diagonal[candidates, : self.step], off, ritz, vector) * _inverse(value)
-        good = bounded[candidates] & (residual <= self.rtol * value)
+        good = bounded[candidates] & (residual <= tolerance * value)
         begin, iterations = (2.0, 12) if self.warm else ((1 + self.rtol) ** 2, 12 if last else 2)
         bound = matrix.upper_bound(ritz, self.log_promise, begin=begin, iterations=iterations)
         upper = torch.where(closed, value, torch.maximum(value + residual, bound.sqrt()))
@@ -275,6 +309,7 @@ class _Run:
             self.operator = self.operator.take(index)
             self.basis = self.basis[index]
             self.diagonal, self.off, self.largest = self.diagonal[index], self.off[index], self.largest[index]
+            self.most, self.rounding = self.most[index], self.rounding[index]
             self.unit = None if self.unit is None else self.unit[index]
 
     def result(self) -> Krylov:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from undertow.jacobian.factor import Factor
+from undertow.jacobian.perturbation import Noise
+from undertow.jacobian.promotion import Promoting
 from undertow.sequences import unrolled
 
 __all__ = ["LayeredOperator", "Layers", "layers_of", "scaled_gram"]
@@ -66,15 +69,21 @@ class LayeredOperator:
     activation; as booleans for ReLU on a GPU. With no activation at all, every sample has the same Jacobian.
 
     The samples may belong to several networks of one shape: ``counts[m]`` of them, network by network, to the m-th,
-    and every factor then holds one matrix for each.
+    and every factor then holds one matrix for each. With ``noise`` every layer's result is perturbed, in the forward
+    pass and in :meth:`vjp`.
     """
 
     def __init__(
-        self, factors: tuple[Factor, ...], slopes: tuple[Tensor | None, ...], counts: tuple[int, ...]
+        self,
+        factors: tuple[Factor, ...],
+        slopes: tuple[Tensor | None, ...],
+        counts: tuple[int, ...],
+        noise: Noise | None = None,
     ) -> None:
         self.factors = factors
         self.slopes = slopes
         self.counts = counts
+        self.noise = noise
         self.batch = sum(counts)
         self.widths = (factors[0].weight.shape[2], *(factor.weight.shape[1] for factor in factors))
         self.in_size, self.out_size = self.widths[0], self.widths[-1]
@@ -83,27 +92,40 @@ class LayeredOperator:
         self.constant = all(slope is None for slope in slopes)
 
     @classmethod
-    def at(cls, networks: Sequence[Layers], x: Tensor) -> LayeredOperator:
-        """The operator of several networks of one shape, or of one, at samples (N, …) that they share."""
-        value = x.detach().flatten(1) if x.dim() > 2 else x.detach()
+    def at(
+        cls,
+        networks: Sequence[Layers],
+        x: Tensor,
+        *,
+        dtype: torch.dtype | None = None,
+        noise: Noise | None = None,
+    ) -> LayeredOperator:
+        """The operator of several networks of one shape, or of one, at samples (N, …) that they share.
+
+        Computed in ``dtype``, by default that of the networks.
+        """
+        x = x.detach() if dtype is None else x.detach().to(dtype)
+        value = x.flatten(1) if x.dim() > 2 else x
+        value = value if noise is None else noise(value)
         factors: list[Factor] = []
         slopes: list[Tensor | None] = []
         kinks = [depth for depth, activation in enumerate(networks[0].activations) if activation is not None]
-        with torch.no_grad():
-            for depth in range(len(networks[0].linears)):
-                linears = [each.linears[depth] for each in networks]
-                factors.append(Factor(_stacked([linear.weight for linear in linears])))
-                if kinks and depth <= kinks[-1]:  # beyond the last activation no value matters
-                    value = _affine(value, factors[-1].weight, [linear.bias for linear in linears])
-                slope = None
-                if depth in kinks:
+        for depth in range(len(networks[0].linears)):
+            linears = [each.linears[depth] for each in networks]
+            factors.append(Factor(_stacked([linear.weight for linear in linears]).to(x.dtype)))
+            if kinks and depth <= kinks[-1]:  # beyond the last activation no value matters
+                value = _affine(value, factors[-1].weight, [linear.bias for linear in linears])
+                value = value if noise is None else noise(value)
+            slope = None
+            if depth in kinks:
+                with _arithmetic(dtype, noise):
                     value, slope = _value_and_slope([each.activations[depth] for each in networks], value)
-                slopes.append(None if slope is None else slope.flatten(0, 1))
-        return cls(tuple(factors), tuple(slopes), (len(x),) * len(networks))
+            slopes.append(None if slope is None else slope.flatten(0, 1))
+        return cls(tuple(factors), tuple(slopes), (len(x),) * len(networks), noise)
 
     def span(self, begin: int, end: int) -> LayeredOperator:
         """The Jacobians of the layers from ``begin`` up to ``end``, at the values that reach them here."""
-        return LayeredOperator(self.factors[begin:end], self.slopes[begin:end], self.counts)
+        return LayeredOperator(self.factors[begin:end], self.slopes[begin:end], self.counts, self.noise)
 
     def jvp(self, tangent: Tensor) -> Tensor:
         for factor, slope in zip(self.factors, self.slopes, strict=True):
@@ -117,6 +139,8 @@ class LayeredOperator:
             if slope is not None:
                 cotangent = cotangent * slope
             cotangent = factor.back(cotangent, self.counts)
+            if self.noise is not None:
+                cotangent = self.noise(cotangent)
         return cotangent
 
     def normal(self, vector: Tensor) -> Tensor:
@@ -153,7 +177,7 @@ class LayeredOperator:
             ends = torch.tensor(self.counts, device=index.device).cumsum(0)
             member = torch.bucketize(index, ends, right=True)
             counts = tuple(torch.bincount(member, minlength=len(self.counts)).tolist())
-        return LayeredOperator(self.factors, slopes, counts)
+        return LayeredOperator(self.factors, slopes, counts, self.noise)
 
     def rows(self) -> Tensor:
         product = self._own(self.factors[-1].weight)
@@ -174,15 +198,17 @@ class LayeredOperator:
                 product = self._times(factor, product)
         return product
 
-    def gram(self) -> tuple[Tensor, Tensor]:
+    def gram(self) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
         if self._through_kernel:
             weight, slope = self.factors[0].weight, self.slopes[0]
             assert slope is not None
             scale = weight.abs().amax((1, 2)).clamp_min(torch.finfo(self.dtype).tiny)
             shared = weight / scale[:, None, None]
             gram = self._own(shared @ shared.mT)
-            return slope[:, :, None] * gram * slope[:, None, :], self._own(scale)
-        return scaled_gram(self.rows() if self.out_size <= self.in_size else self.columns())
+            return slope[:, :, None] * gram * slope[:, None, :], self._own(scale), self.vjp
+        if self.out_size <= self.in_size:
+            return scaled_gram(self.rows(), transposed=False)
+        return scaled_gram(self.columns(), transposed=True)
 
     def _own(self, per_network: Tensor) -> Tensor:
         """Every sample's own of what each network has, (M, …) to (N, …)."""
@@ -201,14 +227,20 @@ class LayeredOperator:
         return found.view(*several.shape[:2], -1)
 
 
-def scaled_gram(dense: Tensor) -> tuple[Tensor, Tensor]:
-    """Gram matrices (N, k, k) of ``dense``/scale, (N, k, ·), and the scales (N,).
+def scaled_gram(dense: Tensor, *, transposed: bool) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
+    """Gram matrices (N, k, k) of ``dense``/scale, (N, k, ·), the scales (N,), and v ↦ Jᵀv with J or Jᵀ = ``dense``.
 
     Scaled to order one, so that squares neither overflow nor vanish in float32.
     """
     scale = dense.abs().amax((1, 2)).clamp_min(torch.finfo(dense.dtype).tiny)
-    dense = dense / scale[:, None, None]
-    return dense @ dense.mT, scale
+    scaled = dense / scale[:, None, None]
+
+    def pullback(cotangent: Tensor) -> Tensor:
+        if transposed:
+            return torch.bmm(dense, cotangent[:, :, None])[:, :, 0]
+        return torch.bmm(cotangent[:, None, :], dense)[:, 0]
+
+    return scaled @ scaled.mT, scale, pullback
 
 
 def _stacked(weights: Sequence[Tensor]) -> Tensor:
@@ -219,10 +251,21 @@ def _stacked(weights: Sequence[Tensor]) -> Tensor:
 def _affine(value: Tensor, weight: Tensor, biases: Sequence[Tensor | None]) -> Tensor:
     """W_m h + b_m of samples (N, in) that the networks share, or of each network's, (M, N, in): (M, N, out)."""
     if len(weight) == 1:
-        return nn.functional.linear(value.reshape(-1, value.shape[-1]), weight[0], biases[0])[None]
+        bias = None if biases[0] is None else biases[0].detach().to(value.dtype)
+        return nn.functional.linear(value.reshape(-1, value.shape[-1]), weight[0], bias)[None]
     found = value @ weight.mT
     given = [bias for bias in biases if bias is not None]
     return found if not given else found.add_(_stacked(given)[:, None, :])
+
+
+@contextmanager
+def _arithmetic(dtype: torch.dtype | None, noise: Noise | None) -> Iterator[None]:
+    """How activations are computed: they may hold numbers of their own precision, and saturate."""
+    with (
+        Promoting() if dtype is torch.float64 else nullcontext(),
+        nullcontext() if noise is None else noise.mode(),
+    ):
+        yield
 
 
 def _value_and_slope(activations: Sequence[nn.Module | None], value: Tensor) -> tuple[Tensor, Tensor]:

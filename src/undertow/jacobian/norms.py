@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -10,13 +12,15 @@ from undertow.jacobian.checks import Network, check_network, prepare
 from undertow.jacobian.factor import Factor
 from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in_chunks
-from undertow.jacobian.operator import build_operator
+from undertow.jacobian.perturbation import Noise
 from undertow.jacobian.plan import Method, Plan, default_steps
+from undertow.jacobian.precisions import NetworkSamples, Precisions
 from undertow.jacobian.result import JacobianNorms, joined
+from undertow.jacobian.rounding import Pullback
 from undertow.jacobian.trace import leave_no_trace
 from undertow.precision import matmul_precision
 
-__all__ = ["JacobianNorms", "jacobian_norms", "matrix_norm", "warm_vectors"]
+__all__ = ["JacobianNorms", "jacobian_norms", "matrix_norm", "norms_at", "warm_vectors"]
 
 
 @matmul_precision("float32")  # the bounds do not cover the rounding of TF32
@@ -54,36 +58,56 @@ def jacobian_norms(
     f, x = prepare(f, x, dtype)
     with leave_no_trace(f, device=x.device):
         check_network(f, x)
-        few = build_operator(f, x[:1])
-        plan = Plan.choose(
-            few,
-            len(x),
+        samples = NetworkSamples(f, x)
+        samples.refuse_places()
+        return norms_at(
+            samples,
             method=method,
             rtol=rtol,
             max_steps=max_steps,
+            chunk=chunk,
+            generator=generator,
             risk=risk,
+            start=start,
             keep_vectors=keep_vectors,
+            memory_budget=memory_budget,
         )
-        if few.constant:
-            # A linear network: one Jacobian for all samples.
-            return plan.measure(few, plan.starts(1, few, generator), None).expanded(len(x))
-        warm = warm_vectors(start, len(x), min(few.in_size, few.out_size), x)
-        starts = plan.starts(len(x), few, generator)
-        if chunk is None:
-            graph = 0 if isinstance(few, LayeredOperator) else 3 * graph_bytes(f, x)
-            budget = default_budget(x.device) if memory_budget is None else memory_budget
-            chunk = chunk_size(len(x), graph + plan.bytes_per_sample(few), budget)
-        elif chunk < 1:
-            raise InputError(f"chunk must be at least 1, not {chunk}.")
 
-        def work(part: slice) -> JacobianNorms:
-            return plan.measure(
-                build_operator(f, x[part]),
-                None if starts is None else starts[part],
-                None if warm is None else warm[part],
-            )
 
-        return joined(list(in_chunks(len(x), chunk, work)))
+@matmul_precision("float32")
+def norms_at(
+    samples: NetworkSamples,
+    *,
+    chunk: int | None = None,
+    generator: torch.Generator | None = None,
+    start: JacobianNorms | Tensor | None = None,
+    memory_budget: int | None = None,
+    **options: Any,
+) -> JacobianNorms:
+    """The norms at samples of a network that has been checked; options as in :func:`jacobian_norms`."""
+    x = samples.x
+    few = samples.at(slice(0, 1)).given
+    plan = Plan.choose(few, len(x), **options)
+    if few.constant:
+        # A linear network: one Jacobian for all samples.
+        return plan.measure(samples.at(slice(0, 1)), plan.starts(1, few, generator), None).expanded(len(x))
+    warm = warm_vectors(start, len(x), min(few.in_size, few.out_size), x)
+    starts = plan.starts(len(x), few, generator)
+    if chunk is None:
+        graph = 0 if samples.structured else 4 * graph_bytes(samples.f, x)
+        budget = default_budget(x.device) if memory_budget is None else memory_budget
+        chunk = chunk_size(len(x), graph + plan.bytes_per_sample(few), budget)
+    elif chunk < 1:
+        raise InputError(f"chunk must be at least 1, not {chunk}.")
+
+    def work(part: slice) -> JacobianNorms:
+        return plan.measure(
+            samples.at(part),
+            None if starts is None else starts[part],
+            None if warm is None else warm[part],
+        )
+
+    return joined(list(in_chunks(len(x), chunk, work)))
 
 
 def matrix_norm(matrix: Tensor, *, rtol: float = 1e-6, risk: float = 1e-6) -> JacobianNorms:
@@ -92,13 +116,18 @@ def matrix_norm(matrix: Tensor, *, rtol: float = 1e-6, risk: float = 1e-6) -> Ja
     >>> matrix_norm(torch.diag(torch.tensor([2.0, 5.0], dtype=torch.float64))).value.item()
     5.0
     """
-    operator = LayeredOperator((Factor(matrix.detach()),), (None,), (1,))
+    factor = Factor(matrix.detach().double())
+    operator = LayeredOperator((factor,), (None,), (1,))
+
+    def moved(draw: int) -> Pullback:
+        return LayeredOperator((factor,), (None,), (1,), Noise(torch.float64, matrix.device, seed=draw)).vjp
+
     small = min(matrix.shape)
     method = (
         "exact" if small <= 1024 else "krylov"
     )  # for one matrix LAPACK is fastest until well past a thousand
     plan = Plan(method, rtol, risk, default_steps(method, small, rtol, risk), keep_vectors=False)
-    return plan.measure(operator, plan.starts(1, operator, None), None)
+    return plan.measure(Precisions(operator, moved, None), plan.starts(1, operator, None), None)
 
 
 def warm_vectors(start: JacobianNorms | Tensor | None, count: int, small: int, x: Tensor) -> Tensor | None:

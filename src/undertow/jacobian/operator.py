@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -52,8 +53,8 @@ class JacobianOperator(Protocol):
         """All Jacobians transposed, dense, of shape (N, in_size, out_size)."""
         ...
 
-    def gram(self) -> tuple[Tensor, Tensor]:
-        """Gram matrices of the Jacobians' smaller side, divided by scale², and the scales (N,)."""
+    def gram(self) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
+        """Gram matrices of the Jacobians' smaller side, divided by scale², the scales (N,), and v ↦ Jᵀv as computed."""
         ...
 
 
@@ -66,14 +67,20 @@ class AutogradOperator:
     forward and one backward pass serve any number of products of both kinds. Where some layer has no
     second derivative, which one adjoint test shows, J u falls back to forward-mode AD and repeats the
     forward pass every time.
+
+    ``arithmetic`` gives the context in which the network and all products are computed: in float64, or with noise.
     """
 
     constant = False
 
-    def __init__(self, f: Network, x: Tensor) -> None:
+    def __init__(
+        self, f: Network, x: Tensor, *, arithmetic: Callable[[], AbstractContextManager[object]] = nullcontext
+    ) -> None:
         self._f = f
         self._x = x.detach()
-        with torch.inference_mode(False), torch.enable_grad():  # operators outlive the call that made them
+        self._arithmetic = arithmetic
+        # operators outlive the call that made them
+        with torch.inference_mode(False), torch.enable_grad(), arithmetic():
             self._leaf = self._x.clone().requires_grad_()
             # A copy goes in, because the network may work in place on its input.
             self._output = f(self._leaf.clone())
@@ -88,7 +95,8 @@ class AutogradOperator:
     def vjp(self, cotangent: Tensor) -> Tensor:
         if not self._output.requires_grad:
             return torch.zeros(self.batch, self.in_size, dtype=self.dtype, device=self.device)
-        gradient = _gradient(self._output, self._leaf, cotangent.view_as(self._output))
+        with self._arithmetic():
+            gradient = _gradient(self._output, self._leaf, cotangent.view_as(self._output))
         if gradient is None:
             return torch.zeros(self.batch, self.in_size, dtype=self.dtype, device=self.device)
         return gradient.reshape(self.batch, -1)
@@ -123,19 +131,20 @@ class AutogradOperator:
 
     def _jvp_by_transposition(self, tangent: Tensor) -> Tensor:
         if self._pullback is None:
-            with torch.inference_mode(False), torch.enable_grad():
+            with torch.inference_mode(False), torch.enable_grad(), self._arithmetic():
                 cotangent = torch.zeros_like(self._output, requires_grad=True)
                 product = _gradient(self._output, self._leaf, cotangent, create_graph=True)
                 self._pullback = (cotangent, torch.zeros_like(self._leaf) if product is None else product)
         cotangent, pulled = self._pullback
-        image = _gradient(pulled, cotangent, tangent.view_as(pulled)) if pulled.requires_grad else None
+        with self._arithmetic():
+            image = _gradient(pulled, cotangent, tangent.view_as(pulled)) if pulled.requires_grad else None
         if image is None:
             return torch.zeros(self.batch, self.out_size, dtype=self.dtype, device=self.device)
         return image.reshape(self.batch, -1)
 
     def _jvp_by_forward_mode(self, tangent: Tensor) -> Tensor:
         try:
-            with torch.no_grad(), forward_ad.dual_level():
+            with torch.no_grad(), forward_ad.dual_level(), self._arithmetic():
                 dual = forward_ad.make_dual(self._x.clone(), tangent.view_as(self._x))  # type: ignore[no-untyped-call]
                 image: Tensor | None = forward_ad.unpack_dual(self._f(dual)).tangent  # type: ignore[no-untyped-call]
         except (RuntimeError, NotImplementedError) as error:
@@ -153,7 +162,12 @@ class AutogradOperator:
         return self.vjp(self.jvp(vector))
 
     def take(self, index: Tensor) -> AutogradOperator:
-        return AutogradOperator(self._f, self._x[index])
+        return AutogradOperator(self._f, self._x[index], arithmetic=self._arithmetic)
+
+    @property
+    def output(self) -> Tensor:
+        """What the network gives for the samples, (N, …)."""
+        return self._output.detach()
 
     def rows(self) -> Tensor:
         return _dense(self.vjp, self.out_size, self)
@@ -161,8 +175,10 @@ class AutogradOperator:
     def columns(self) -> Tensor:
         return _dense(self.jvp, self.in_size, self)
 
-    def gram(self) -> tuple[Tensor, Tensor]:
-        return scaled_gram(self.rows() if self.out_size <= self.in_size else self.columns())
+    def gram(self) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
+        if self.out_size <= self.in_size:
+            return scaled_gram(self.rows(), transposed=False)
+        return scaled_gram(self.columns(), transposed=True)
 
 
 def _gradient(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +17,9 @@ from undertow.jacobian.krylov import golub_kahan
 from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.operator import JacobianOperator
 from undertow.jacobian.power import power_iteration
+from undertow.jacobian.precisions import Precisions
 from undertow.jacobian.result import JacobianNorms
+from undertow.jacobian.rounding import Rounding, rounding_of
 from undertow.status import Status
 
 __all__ = ["Method", "Plan", "default_steps"]
@@ -25,6 +28,8 @@ Method = Literal["auto", "exact", "krylov", "power", "power-authors"]
 _METHODS = ("auto", "exact", "krylov", "power", "power-authors")
 _SMALL_SIDE = 64
 _ONE_MATRIX = 1024
+_EXACT = 1e-4  # relative rounding beyond which an exact norm is computed in float64
+_ROUNDING_SHARE = 0.1  # of the risk is for the bound on rounding
 
 
 def default_steps(method: str, small: int, rtol: float, risk: float) -> int:
@@ -105,31 +110,49 @@ class Plan:
             return element * (2 * small * max(32, expected) + working) + 8 * 64 * 6
         return element * (working + 4 * large)
 
-    def measure(
-        self, operator: JacobianOperator, starts: Tensor | None, warm: Tensor | None
-    ) -> JacobianNorms:
+    def measure(self, samples: Precisions, starts: Tensor | None, warm: Tensor | None) -> JacobianNorms:
+        """The norms of one chunk; in float64 those of the samples whose rounding would show otherwise."""
         if self.method == "exact":
-            return self._exact(operator)
+            return self._exact(samples)
         assert starts is not None
         if self.method == "krylov":
-            return self._krylov(operator, starts, warm)
-        return self._power(operator, starts)
+            return self._krylov(samples, starts, warm)
+        return self._power(samples.given, starts)
 
-    def _exact(self, operator: JacobianOperator) -> JacobianNorms:
-        value, vectors = exact_norms(operator, keep_vectors=self.keep_vectors)
-        count = min(operator.in_size, operator.out_size)
-        return JacobianNorms(
-            value=value,
-            error=rounding_bound(value, operator),
-            steps=torch.full_like(value, count, dtype=torch.int64),
-            risk=torch.zeros_like(value),
-            converged=torch.ones_like(value, dtype=torch.bool),
+    def _exact(self, samples: Precisions) -> JacobianNorms:
+        operator = samples.given
+        found = exact_norms(operator, keep_vectors=self.keep_vectors)
+        rounding = self._rounding(samples, found.pullback)
+        error = rounding.error + rounding_bound(found.value, operator)
+        good = error <= self.rtol * found.value
+        norms = JacobianNorms(
+            value=found.value,
+            error=torch.where(error.isnan(), math.inf, error),
+            steps=torch.full_like(found.value, min(operator.in_size, operator.out_size), dtype=torch.int64),
+            risk=torch.zeros_like(found.value),
+            converged=good | _zero(found.value, error),
             status=Status.EXACT,
             method="exact",
-            vectors=vectors,
+            vectors=found.vectors,
         )
+        if samples.double is None:
+            return norms.with_status(Status.EXACT, otherwise=Status.ROUNDING)
+        # What is called exact should be so to more than rtol, and float64 costs little more.
+        again = (~(good & (error <= _EXACT * found.value)) | _vanishing(found.value)).nonzero()[:, 0]
+        return norms.replaced(again, lambda index: self._exact(_double(samples, index)))
 
-    def _krylov(self, operator: JacobianOperator, starts: Tensor, warm: Tensor | None) -> JacobianNorms:
+    def _krylov(self, samples: Precisions, starts: Tensor, warm: Tensor | None) -> JacobianNorms:
+        operator, good = samples.given, Status.CONVERGED if warm is None else Status.TRACKED
+        rounding = self._rounding(samples, operator.vjp)
+
+        def in_double(index: Tensor) -> JacobianNorms:
+            better, own = _double(samples, index), None if warm is None else warm[index]
+            own = None if own is None else own.to(better.given.device, torch.float64)
+            return self._krylov(better, starts[index].to(better.given.device, torch.float64), own)
+
+        if samples.double is not None and bool((rounding.error > self.rtol * rounding.most).all()):
+            # No run in this precision can be good enough.
+            return in_double(torch.arange(operator.batch, device=operator.device))
         found = golub_kahan(
             operator,
             starts,
@@ -138,20 +161,34 @@ class Plan:
             max_steps=self.max_steps,
             risk=self.risk,
             keep_vectors=self.keep_vectors,
+            most=rounding.most + rounding.error,
+            rounding=rounding.error,
         )
-        rounding = rounding_bound(found.value, operator)
-        # A tolerance below rounding is never met, however small the residual.
-        converged = found.converged & (rounding <= self.rtol * found.value)
-        return JacobianNorms(
+        arithmetic = rounding.error + rounding_bound(found.value, operator)
+        sound = arithmetic <= self.rtol / 2 * found.value  # False too where the run broke down
+        error = torch.maximum(found.residual, found.upper - found.value) + arithmetic
+        norms = JacobianNorms(
             value=found.value,
-            error=torch.maximum(found.residual, found.upper - found.value) + rounding,
+            error=torch.where(error.isnan(), math.inf, error),
             steps=found.steps,
             risk=found.risk,
-            converged=converged,
-            status=_status(converged, warm is not None),
+            converged=found.converged & (sound | _zero(found.value, arithmetic)),
+            status=good,
             method="krylov",
             vectors=found.vectors,
         )
+        if samples.double is None:
+            limit = sound | _zero(found.value, arithmetic)
+            return norms.with_status(
+                good, otherwise=Status.MAX_STEPS if bool(limit.all()) else Status.ROUNDING
+            )
+        again = (~sound | _vanishing(found.value)).nonzero()[:, 0]
+        return norms.with_status(good, otherwise=Status.MAX_STEPS).replaced(again, in_double)
+
+    def _rounding(self, samples: Precisions, pullback: Callable[[Tensor], Tensor]) -> Rounding:
+        operator = samples.given
+        like = torch.empty(operator.batch, operator.out_size, dtype=operator.dtype, device=operator.device)
+        return rounding_of(pullback, samples.perturbed, like=like, risk=_ROUNDING_SHARE * self.risk)
 
     def _power(self, operator: JacobianOperator, starts: Tensor) -> JacobianNorms:
         form = "authors" if self.method == "power-authors" else "paper"
@@ -170,7 +207,16 @@ class Plan:
         )
 
 
-def _status(converged: Tensor, warm: bool) -> Status:
-    if not bool(converged.all()):
-        return Status.MAX_STEPS
-    return Status.TRACKED if warm else Status.CONVERGED
+def _double(samples: Precisions, index: Tensor) -> Precisions:
+    assert samples.double is not None
+    return samples.double(index)
+
+
+def _vanishing(value: Tensor) -> Tensor:
+    """Norms that float32 may have made of much larger ones: its products have no relative precision below 10⁻³⁸."""
+    return value < 1e-30
+
+
+def _zero(value: Tensor, error: Tensor) -> Tensor:
+    """Whether a norm is zero as far as float64 can tell: of a network that is constant there."""
+    return (value == 0) & (error == 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,8 +22,9 @@ class JacobianNorms:
 
     ``value`` and ``error`` are float64 tensors (N,). What ``error`` promises:
 
-    - ``exact``: rounding of the working precision, in the Jacobian that the forward pass defines (a ReLU
-      whose input is zero to rounding may fall on either side).
+    - always: rounding, measured by repeating the products with every result perturbed
+      (:mod:`undertow.jacobian.rounding`). Samples for which it would be too large in float32 are computed in float64.
+    - ``exact``: nothing else (a ReLU whose input is zero to rounding may fall on either side).
     - ``krylov``: ``value`` is a lower bound up to rounding, and the true norm is at most ``value + error``
       unless the sample's random start nearly missed the top direction, which has at most the probability
       in ``risk``. ``error`` is the larger of that random-start bound and the residual ‖Jᵀu − σv‖, plus
@@ -50,11 +51,29 @@ class JacobianNorms:
     def part(self, samples: slice, *, good: Status) -> JacobianNorms:
         """Some of the samples; ``good`` is the status where all of those converged."""
         tensors: dict[str, Any] = {name: getattr(self, name)[samples] for name in _PER_SAMPLE}
-        status = self.status
-        if status in (Status.MAX_STEPS, good):
-            status = good if bool(tensors["converged"].all()) else Status.MAX_STEPS
         vectors = None if self.vectors is None else self.vectors[samples]
-        return replace(self, **tensors, vectors=vectors, status=status)
+        part = replace(self, **tensors, vectors=vectors)
+        if self.status is Status.HEURISTIC:
+            return part
+        good = Status.EXACT if self.method == "exact" else good
+        return part.with_status(good, otherwise=self.status)
+
+    def with_status(self, good: Status, *, otherwise: Status) -> JacobianNorms:
+        """``good`` where every sample converged."""
+        return replace(self, status=good if bool(self.converged.all()) else otherwise)
+
+    def replaced(self, index: Tensor, others: Callable[[Tensor], JacobianNorms]) -> JacobianNorms:
+        """These norms with ``others`` in the place of the samples ``index``, if there are any."""
+        if len(index) == 0:
+            return self
+        better = others(index)
+        tensors: dict[str, Any] = {}
+        for name in (*_PER_SAMPLE, "vectors"):
+            own, new = getattr(self, name), getattr(better, name)
+            tensors[name] = None if own is None else own.index_copy(0, index, new.to(own))
+        rest = torch.ones_like(self.converged).index_fill_(0, index, False)
+        own = better.status if bool(self.converged[rest].all()) else Status.MAX_STEPS
+        return replace(self, **tensors, status=Status.worst((own, better.status)))
 
     def expanded(self, count: int) -> JacobianNorms:
         """One sample's norm as that of ``count`` samples that all have the same Jacobian."""

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from undertow.jacobian.checks import check_input
-from undertow.jacobian.layered import LayeredOperator, Layers, layers_of
+from undertow.jacobian.layered import Layers, layers_of
 from undertow.jacobian.memory import chunk_size, default_budget, in_chunks
 from undertow.jacobian.norms import jacobian_norms, warm_vectors
 from undertow.jacobian.plan import Plan
+from undertow.jacobian.precisions import LayeredSamples, Precisions
 from undertow.jacobian.result import JacobianNorms, joined
 from undertow.status import Status
 
@@ -80,13 +81,14 @@ def span_norms(
     spans: Sequence[tuple[int, int]],
     *,
     start: Sequence[Tensor] | None = None,
+    keep_vectors: bool = False,
     memory_budget: int | None = None,
     **options: Any,
 ) -> list[list[JacobianNorms]]:
     """Every network's norms of some spans of its layers, [first, last), at the values that reach them.
 
-    All networks are one batch, and one forward pass serves all spans. ``start`` is as for :func:`norms_together`,
-    where there is one span.
+    All networks are one batch, and one forward pass serves all spans. ``start``, as for :func:`norms_together`, and
+    ``keep_vectors`` are for the first span.
 
     >>> halves = [layers_of(nn.Sequential(nn.Linear(1, 1, bias=False), nn.ReLU(), nn.Linear(1, 1, bias=False)))]
     >>> for linear in halves[0].linears: _ = nn.init.constant_(linear.weight, 3.0)
@@ -94,20 +96,23 @@ def span_norms(
     [3.0, 3.0, 9.0]
     """
     check_input(x)
-    few = LayeredOperator.at(networks, x[:1])
-    jobs = [_Job.choose(few.span(*span), span, x, start, options) for span in spans]
-    varying = [job for job in jobs if not job.few.constant]
+    few = LayeredSamples(networks, x[:1])
+    first = {"keep_vectors": keep_vectors, **options}
+    jobs = [
+        _Job.choose(few.span(*span), span, x, None if place else start, options if place else first)
+        for place, span in enumerate(spans)
+    ]
+    varying = [job for job in jobs if not job.few.given.constant]
     found: dict[tuple[int, int], list[JacobianNorms]] = {
-        job.span: job.once() for job in jobs if job.few.constant
+        job.span: job.once(len(networks)) for job in jobs if job.few.given.constant
     }
     if varying:
         budget = default_budget(x.device) if memory_budget is None else memory_budget
-        kept = sum(few.widths) * x.element_size() if len(spans) > 1 else 0
-        most = kept + max(job.plan.bytes_per_sample(job.few) for job in varying)
+        most = few.kept_bytes + max(job.plan.bytes_per_sample(job.few.given) for job in varying)
 
         def work(part: slice) -> list[list[JacobianNorms]]:
-            operator = LayeredOperator.at(networks, x[part])
-            return [job.at(operator, part) for job in varying]
+            samples = LayeredSamples(networks, x[part])
+            return [job.at(samples, part) for job in varying]
 
         chunks = list(in_chunks(len(x), chunk_size(len(x), len(networks) * most, budget), work))
         for place, job in enumerate(varying):
@@ -120,7 +125,7 @@ class _Job:
     """The norms of one span: how they are computed, and from which vectors."""
 
     span: tuple[int, int]
-    few: LayeredOperator
+    few: Precisions
     plan: Plan
     samples: int
     starts: Tensor | None
@@ -129,34 +134,33 @@ class _Job:
     @classmethod
     def choose(
         cls,
-        few: LayeredOperator,
+        few: Precisions,
         span: tuple[int, int],
         x: Tensor,
         start: Sequence[Tensor] | None,
         options: Mapping[str, Any],
     ) -> _Job:
-        """The job of a span, given its operator at the first sample of every network."""
-        plan = Plan.choose(few, len(x), **options)
+        """The job of a span, given its Jacobians at the first sample of every network."""
+        operator = few.given
+        plan = Plan.choose(operator, len(x), **options)
         warm = None
-        if start is not None and not few.constant:
-            small = min(few.in_size, few.out_size)
+        if start is not None and not operator.constant:
+            small = min(operator.in_size, operator.out_size)
             warm = torch.stack([_required(warm_vectors(own, len(x), small, x)) for own in start])
-        return cls(span, few, plan, len(x), plan.starts(1 if few.constant else len(x), few, None), warm)
+        starts = plan.starts(1 if operator.constant else len(x), operator, None)
+        return cls(span, few, plan, len(x), starts, warm)
 
-    def once(self) -> list[JacobianNorms]:
+    def once(self, members: int) -> list[JacobianNorms]:
         """Each network's norms where all samples have the same Jacobian."""
-        members = len(self.few.counts)
         starts = None if self.starts is None else self.starts.repeat(members, 1)
-        return [
-            norms.expanded(self.samples)
-            for norms in _apart(self.plan.measure(self.few, starts, None), members)
-        ]
+        found = self.plan.measure(self.few, starts, None)
+        return [norms.expanded(self.samples) for norms in _apart(found, members)]
 
-    def at(self, operator: LayeredOperator, part: slice) -> list[JacobianNorms]:
-        """Each network's norms at the samples ``part``, where ``operator`` is that of all layers."""
-        members = len(operator.counts)
+    def at(self, samples: LayeredSamples, part: slice) -> list[JacobianNorms]:
+        """Each network's norms at ``samples``, which are ``part`` of all."""
+        members = len(samples.networks)
         found = self.plan.measure(
-            operator.span(*self.span),
+            samples.span(*self.span),
             None if self.starts is None else self.starts[part].repeat(members, 1),
             None if self.warm is None else self.warm[:, part].flatten(0, 1),
         )

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from undertow.jacobian.cutting import chain
 from undertow.jacobian.layered import layers_of
-from undertow.jacobian.norms import JacobianNorms, jacobian_norms
+from undertow.jacobian.norms import JacobianNorms, jacobian_norms, norms_at
+from undertow.jacobian.precisions import NetworkSamples
 from undertow.jacobian.together import layers_alike, span_norms
 from undertow.jacobian.trace import leave_no_trace
 from undertow.measures.energy import root_mean_square
@@ -93,21 +93,38 @@ class ChainNorms:
     prefixes: Sequence[JacobianNorms]
 
 
-def chain_norms(net: nn.Module, x: Tensor, *, seams: Sequence[str], **options: Any) -> ChainNorms:
-    """What :func:`along_chain` needs of a network at the samples (N, …); options as in ``jacobian_norms``."""
+def chain_norms(
+    net: nn.Module,
+    x: Tensor,
+    *,
+    seams: Sequence[str],
+    start: Tensor | None = None,
+    keep_vectors: bool = False,
+    **options: Any,
+) -> ChainNorms:
+    """What :func:`along_chain` needs of a network at the samples (N, …); options as in ``jacobian_norms``.
+
+    ``start`` and ``keep_vectors`` are for the first module.
+    """
     parts = chain(net, seams, x=x)
-    values = [x]
-    with leave_no_trace(net, device=x.device), torch.no_grad():
-        for part in parts[:-1]:
-            values.append(part(values[-1].clone()))
-    modules = [jacobian_norms(part, value, **options) for part, value in zip(parts, values, strict=True)]
+    first = jacobian_norms(parts[0], x, start=start, keep_vectors=keep_vectors, **options)
+    modules, prefixes = [first], [first]
+    with leave_no_trace(net, device=x.device):
+        for place, part in enumerate(parts[1:], 1):
+            modules.append(norms_at(NetworkSamples.behind(part, parts[:place], x), **options))
     upto = [chain(net, [name])[0] for name in seams[1:]]
-    prefixes = [modules[0], *(jacobian_norms(part, x, **options) for part in (*upto, net))]
+    prefixes += [jacobian_norms(part, x, **options) for part in (*upto, net)]
     return ChainNorms(modules, prefixes)
 
 
 def chain_norms_together(
-    networks: Sequence[nn.Module], x: Tensor, *, seams: Sequence[str], **options: Any
+    networks: Sequence[nn.Module],
+    x: Tensor,
+    *,
+    seams: Sequence[str],
+    start: Sequence[Tensor] | None = None,
+    keep_vectors: bool = False,
+    **options: Any,
 ) -> list[ChainNorms]:
     """``chain_norms`` of every network at the samples (N, …).
 
@@ -123,9 +140,14 @@ def chain_norms_together(
     several = layers_alike(networks, x)
     cuts = None if several is None else _cuts(networks[0], seams)
     if several is None or cuts is None:
-        return [chain_norms(net, x, seams=seams, **options) for net in networks]
+        earlier: Sequence[Tensor | None] = start or [None] * len(networks)
+        return [
+            chain_norms(net, x, seams=seams, start=own, keep_vectors=keep_vectors, **options)
+            for net, own in zip(networks, earlier, strict=True)
+        ]
     modules = list(pairwise(cuts))
-    found = span_norms(several, x, [*modules, *((0, end) for end in cuts[2:])], **options)
+    spans = [*modules, *((0, end) for end in cuts[2:])]
+    found = span_norms(several, x, spans, start=start, keep_vectors=keep_vectors, **options)
     return [ChainNorms(own[: len(modules)], [own[0], *own[len(modules) :]]) for own in found]
 
 

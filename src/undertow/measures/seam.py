@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from undertow.jacobian.cutting import chain
-from undertow.jacobian.layered import layers_of
-from undertow.jacobian.norms import JacobianNorms, jacobian_norms
-from undertow.jacobian.together import layers_alike, norms_together
+from undertow.jacobian.result import JacobianNorms
 from undertow.measures.energy import root_mean_square
 from undertow.status import Status
 
-__all__ = ["Collaboration", "Form", "SeamNorms", "collaborate", "relative_gap", "seam_norms"]
+__all__ = ["Collaboration", "Form", "collaborate", "relative_gap"]
 
 Form = Literal["equation-9", "algorithm-1"]
 
@@ -55,60 +51,6 @@ class Collaboration:
     status: Status
 
 
-@dataclass(frozen=True)
-class SeamNorms:
-    """The norms of both sides of a seam and of the whole, on the same samples."""
-
-    head: JacobianNorms
-    tail: JacobianNorms
-    whole: JacobianNorms
-
-
-def seam_norms(
-    networks: Sequence[nn.Module],
-    x: Tensor,
-    *,
-    seam: str,
-    start: Sequence[Tensor] | None = None,
-    keep_vectors: bool = False,
-    **options: Any,
-) -> list[SeamNorms]:
-    """What :func:`collaborate` needs at one seam of every network, on samples (N, …) that they share.
-
-    Chains of linear layers and activations of one shape are measured as one batch, any other networks one after the
-    other. ``start`` are the vectors of the tails' norms at an earlier moment, kept by ``keep_vectors``, for a warm
-    start.
-
-    >>> from undertow.measures.collaboration import collaboration
-    >>> nets = [nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False)) for _ in range(2)]
-    >>> several = seam_norms(nets, torch.ones(3, 2), seam="1")
-    >>> alone = collaboration(nets[1], torch.ones(3, 2), seam="1").co_correlation
-    >>> abs(collaborate(several[1].head, several[1].tail, several[1].whole).co_correlation - alone) < 1e-6
-    True
-    """
-    alike = layers_alike(networks, x) is not None
-    # Of a chain of layers every layer is a seam; elsewhere it has to be shown.
-    parts = [chain(net, [seam], x=None if alike else x) for net in networks]
-    tails, heads = [tail for tail, _ in parts], [head for _, head in parts]
-    keep_vectors = keep_vectors and not _constant(tails[0])  # one matrix is not worth a warm start
-    tail = norms_together(tails, x, start=start, keep_vectors=keep_vectors, **options)
-    whole = norms_together(networks, x, **options)
-    if alike and _constant(heads[0]):
-        # A linear head has one norm for all samples, whatever the tail makes of them.
-        features = next(heads[0].parameters()).shape[1]
-        head = norms_together(heads, x.new_zeros(1, features).expand(len(x), features), **options)
-    else:
-        with torch.no_grad():
-            values = [each(x.clone()) for each in tails]
-        head = [jacobian_norms(each, value, **options) for each, value in zip(heads, values, strict=True)]
-    return [SeamNorms(*norms) for norms in zip(head, tail, whole, strict=True)]
-
-
-def _constant(head: nn.Module) -> bool:
-    layers = layers_of(head)
-    return layers is not None and not any(layers.activations)
-
-
 def collaborate(
     head: JacobianNorms,
     tail: JacobianNorms,
@@ -135,7 +77,8 @@ def collaborate(
     else:
         variance = float(deviation.square().mean())
         numerator, denominator = energy, bound
-    co_correlation = min(_ratio(numerator, denominator), 1.0)
+    co_correlation = _ratio(numerator, denominator)
+    co_correlation = 1.0 if co_correlation > 1.0 else co_correlation  # NaN stays
     relative_std = _ratio(math.sqrt(variance), mean)
     linear = _ratio(mean, energy_head * energy_tail)
     rebuilt = co_correlation * math.hypot(1.0, relative_std) * linear * energy_head * energy_tail
@@ -158,15 +101,18 @@ def collaborate(
 
 
 def _ratio(numerator: float, denominator: float) -> float:
+    """a/b; zero for 0/0, and NaN for what is not known."""
+    if math.isnan(numerator) or math.isnan(denominator):
+        return math.nan
     return numerator / denominator if denominator > 0 else 0.0
 
 
 def _ratio_error(numerator: float, error: float, denominator: float, denominator_error: float) -> float:
     """How far a/b can be off when a and b are known to their errors."""
+    if not math.isfinite(numerator + denominator + error + denominator_error):
+        return math.inf
     if denominator <= 0:
         return 0.0 if numerator == 0 else math.inf
-    if not math.isfinite(error + denominator_error):
-        return math.inf
     low = max(denominator - denominator_error, 0.0)
     worst = (numerator + error) / low if low > 0 else math.inf
     return max(
@@ -181,6 +127,8 @@ def _ratio_standard_error(numerator: Tensor, denominator: Tensor) -> float:
     if count < 2:
         return math.inf
     top, bottom = numerator.square().mean(), denominator.square().mean()
+    if bool(top.isnan() or bottom.isnan()):
+        return math.nan
     if not (float(top) > 0 and float(bottom) > 0):
         return 0.0
     influence = numerator.square() / top - denominator.square() / bottom
@@ -189,4 +137,4 @@ def _ratio_standard_error(numerator: Tensor, denominator: Tensor) -> float:
 
 def relative_gap(rebuilt: float, measured: float) -> float:
     """How far a product of factors is from what it should be, relative to that."""
-    return abs(rebuilt - measured) / measured if measured > 0 else abs(rebuilt)
+    return abs(rebuilt - measured) / measured if measured > 0 or math.isnan(measured) else abs(rebuilt)

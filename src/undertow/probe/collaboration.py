@@ -13,8 +13,8 @@ from undertow.probe.reading import Reading
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from undertow.measures.chain import ChainNorms
     from undertow.measures.seam import Collaboration as Result
-    from undertow.measures.seam import SeamNorms
 
 __all__ = ["Collaboration"]
 
@@ -62,17 +62,17 @@ class Collaboration:
         """All networks' Jacobians as one batch."""
         return self._from(self._norms(networks, x), networks, x, y)
 
-    def _norms(self, networks: Sequence[nn.Module], x: Tensor, **options: Any) -> list[SeamNorms]:
-        from undertow.measures.seam import seam_norms
+    def _norms(self, networks: Sequence[nn.Module], x: Tensor, **options: Any) -> list[ChainNorms]:
+        from undertow.measures.chain import chain_norms_together
 
-        return seam_norms(networks, x, seam=self.seam, rtol=self.rtol, **options)
+        return chain_norms_together(networks, x, seams=[self.seam], rtol=self.rtol, **options)
 
     def _from(
-        self, several: Sequence[SeamNorms], networks: Sequence[nn.Module], x: Tensor, y: Tensor | None
+        self, several: Sequence[ChainNorms], networks: Sequence[nn.Module], x: Tensor, y: Tensor | None
     ) -> list[list[Reading]]:
-        from undertow.measures.seam import collaborate
+        from undertow.measures.chain import along_chain
 
-        found = [collaborate(each.head, each.tail, each.whole, seam=self.seam) for each in several]
+        found = [along_chain(each, seams=[self.seam]).links[0] for each in several]
         if not all(math.isfinite(each.energy_tail * each.energy) for each in found):
             return [
                 list(self(net, x, y)) for net in networks
@@ -111,7 +111,8 @@ class _Warm:
         several = options._norms(networks, x, start=None if cold else vectors, keep_vectors=keep)
         for tracker, norms in zip(trackers, several, strict=True):
             tracker.taken += 1
-            found = norms.tail.vectors if norms.tail.method == "krylov" else None
+            tail = norms.modules[0]
+            found = tail.vectors if tail.method == "krylov" else None
             # Half the memory, and a checkpoint of half the size: a start need not be exact.
             tracker.vectors = None if found is None else found.half()
         return options._from(several, networks, x, y)

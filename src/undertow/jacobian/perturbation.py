@@ -1,0 +1,102 @@
+"""How far rounding can move a computation: the same computation with every result moved by a few roundings.
+
+A residual cannot show rounding: it is computed by the same distorted products. Repeating a computation with each of its
+operations' results changed at random by a little more than that operation may err (Monte Carlo arithmetic, Parker 1997)
+does show it, whatever the network is made of: where layers cancel, where a softmax or a sigmoid is so saturated that
+its slope is a difference of rounded numbers, where a hundred layers pass an error on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+__all__ = ["Noise"]
+
+_ROUNDINGS = 2.0
+"""The size of a perturbation in units of rounding; an operation errs by one half, a long sum by one or two."""
+_OFFSETS = 4096
+_UNTOUCHED = ("copy_", "zero_", "fill_", "clone", "_to_copy", "index_put_")
+"""What moves numbers without computing any."""
+
+
+class Noise:
+    """Tensors moved entry by entry by a few roundings of their own precision.
+
+    What is too small for its relative precision is set to zero: float32 has none below about 10⁻³⁸, and a result
+    that depends on such a number is one that rounding decides.
+
+    >>> noise = Noise(torch.float32, torch.device("cpu"))
+    >>> moved = noise(torch.tensor([1.0, 0.0, 1e-36]))
+    >>> bool(0 < (moved[0] - 1).abs() < 1e-6), moved[1:].tolist()
+    (True, [0.0, 0.0])
+    """
+
+    def __init__(self, dtype: torch.dtype, device: torch.device, *, seed: int = 0) -> None:
+        self.dtype, self.device = dtype, device
+        self.tiny = torch.finfo(dtype).tiny ** 0.8  # 10⁻³⁰ in float32, 10⁻²⁴⁶ in float64
+        self._offsets = random.Random(seed)
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        if tensor.numel() == 0:
+            return tensor
+        return torch.nn.functional.hardshrink(
+            tensor * self._factors(tensor.numel()).view(tensor.shape), self.tiny
+        )
+
+    def mode(self) -> TorchDispatchMode:
+        """Within it every operation that computes numbers of this precision gives perturbed ones."""
+        return _Perturbing(self)
+
+    def _factors(self, count: int) -> Tensor:
+        """Another stretch of one table for every result."""
+        table = _factors(self.dtype, self.device)
+        begin = self._offsets.randrange(_OFFSETS)
+        if count > len(table) - _OFFSETS:
+            table = table.repeat(count // (len(table) - _OFFSETS) + 1)
+        return table[begin : begin + count]
+
+
+@cache
+def _factors(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """1 ± a few roundings, bounded away from 1: what one perturbation decides should not vanish by chance."""
+    generator = torch.Generator().manual_seed(0)
+    sizes, signs = torch.rand(2, 2**20 + _OFFSETS, generator=generator, dtype=torch.float64)
+    unit = _ROUNDINGS * torch.finfo(dtype).eps
+    factors: Tensor = 1 + unit * (0.7 + 0.6 * sizes).copysign(signs - 0.5)
+    return factors.to(dtype).to(device)
+
+
+class _Perturbing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self, noise: Noise) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.noise = noise
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if func.__name__.split(".")[0] in _UNTOUCHED:
+            return found
+        returns = func._schema.returns
+        if len(returns) == 1:
+            return self._moved(found, returns[0])
+        return type(found)(self._moved(each, told) for each, told in zip(found, returns, strict=True))
+
+    def _moved(self, result: Any, told: Any) -> Any:
+        if not (isinstance(result, Tensor) and result.dtype is self.noise.dtype):
+            return result
+        if told.alias_info is None:
+            return self.noise(result)
+        # A view shows numbers that another operation computed; what was computed in place is perturbed in place.
+        return result.copy_(self.noise(result)) if told.alias_info.is_write else result

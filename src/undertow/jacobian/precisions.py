@@ -1,0 +1,240 @@
+"""The Jacobians of the same samples in several arithmetics: as given, with every result perturbed, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import torch
+from torch import Tensor, nn
+
+from undertow.errors import ModelError
+from undertow.jacobian.checks import PLACE_MATTERS, Network
+from undertow.jacobian.layered import LayeredOperator, Layers, layers_of
+from undertow.jacobian.operator import AutogradOperator, JacobianOperator
+from undertow.jacobian.perturbation import Noise
+from undertow.jacobian.promotion import Promoting, double_of
+from undertow.jacobian.rounding import DRAWS, Pullback
+
+__all__ = ["LayeredSamples", "NetworkSamples", "Precisions"]
+
+
+@dataclass(frozen=True)
+class Precisions:
+    """The Jacobians of some samples as ``given``; Jᵀv with every result perturbed; and the same of some in float64.
+
+    ``perturbed`` takes the number of the draw of noise. ``double`` is None where there is nothing more precise.
+    """
+
+    given: JacobianOperator
+    perturbed: Callable[[int], Pullback]
+    double: Callable[[Tensor], Precisions] | None
+
+
+@dataclass(frozen=True)
+class NetworkSamples:
+    """Samples of one network, or of a part of one whose input ``x`` the parts ``before`` it make of ``origin``.
+
+    What is a part's input in another arithmetic is computed in that arithmetic from the beginning.
+    """
+
+    f: Network
+    x: Tensor
+    arithmetic: Callable[[], AbstractContextManager[object]] = nullcontext
+    before: tuple[Network, ...] = ()
+    origin: Tensor | None = None
+
+    @classmethod
+    def behind(
+        cls,
+        f: Network,
+        before: Sequence[Network],
+        origin: Tensor,
+        arithmetic: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> NetworkSamples:
+        """The samples of the part that follows ``before``."""
+        return cls(f, _through(before, origin, arithmetic), arithmetic, tuple(before), origin)
+
+    @cached_property
+    def _layers(self) -> Layers | None:
+        layers = layers_of(self.f)
+        return layers if layers is not None and (layers.flattens or self.x.dim() == 2) else None
+
+    @cached_property
+    def _double(self) -> NetworkSamples:
+        # Devices without float64 leave it to the CPU.
+        device = self.x.device if self.x.device.type in ("cpu", "cuda") else torch.device("cpu")
+        *before, double = (_moved_to(double_of(each), device) for each in (*self.before, self.f))
+        origin = (self.x if self.origin is None else self.origin).to(device).double()
+        with Promoting() as mode:
+            _through((*before, double), origin[:1], nullcontext)
+        return NetworkSamples.behind(double, before, origin, Promoting if mode.needed else nullcontext)
+
+    def refuse_places(self) -> None:
+        """Refuse a network for which a sample's place in the batch matters, as shown by a few samples in other orders.
+
+        Whatever these do not show, the perturbed products of all samples do: they come in another order.
+        """
+        if self.structured or len(self.x) < 2:
+            return
+        chosen = torch.randperm(len(self.x), generator=torch.Generator().manual_seed(0))[:12].to(
+            self.x.device
+        )
+        try:
+            self._compare_places(self.x[chosen])
+        except torch.OutOfMemoryError:
+            self._compare_places(self.x[chosen[:2]])
+
+    def _compare_places(self, few: Tensor) -> None:
+        generator = torch.Generator().manual_seed(0)
+        orders = [
+            torch.randperm(len(few), generator=generator)[:size].to(few.device)
+            for size in (1, 2, 5, len(few))
+        ]
+        with torch.no_grad(), self.arithmetic():
+            whole = self.f(few.clone())
+            same = not any(_far(self.f(few[order].clone()), whole[order], 1e-4) for order in orders)
+        if not same:
+            self._refuse(few, orders)
+
+    @property
+    def structured(self) -> bool:
+        """Whether the layers are all there is to the network, so that no autograd is needed."""
+        return self._layers is not None
+
+    def at(self, part: slice | Tensor) -> Precisions:
+        """The Jacobians at some of the samples."""
+        x, origin = self.x[part], (self.x if self.origin is None else self.origin)[part]
+        if self._layers is not None and not self.before:
+            return LayeredSamples([self._layers], x).span(0, len(self._layers.linears))
+        if self._layers is not None:
+            operator: JacobianOperator = LayeredOperator.at([self._layers], x)
+        else:
+            operator = AutogradOperator(self.f, x, arithmetic=self.arithmetic)
+        chosen = torch.arange(len(self.x), device=x.device)[part]
+
+        def double(index: Tensor) -> Precisions:
+            return self._double.at(chosen[index].to(self._double.x.device))
+
+        perturbed = partial(self._perturbed, operator, x, origin)
+        return Precisions(operator, perturbed, None if x.dtype is torch.float64 else double)
+
+    @property
+    def double(self) -> NetworkSamples:
+        """The same samples of the same network in float64."""
+        return self if self.x.dtype is torch.float64 else self._double
+
+    def by_autograd(self, part: slice | Tensor, *, draw: int | None = None) -> AutogradOperator:
+        """The operator of some samples through autograd, as given or with a draw of noise."""
+        if draw is None:
+            return AutogradOperator(self.f, self.x[part], arithmetic=self.arithmetic)
+        return self._moved((self.x if self.origin is None else self.origin)[part], draw)
+
+    def _moved(self, origin: Tensor, draw: int) -> AutogradOperator:
+        noise = Noise(origin.dtype, origin.device, seed=draw)
+
+        @contextmanager
+        def arithmetic() -> Iterator[None]:
+            with self.arithmetic(), noise.mode():
+                yield
+
+        return AutogradOperator(
+            self.f, _through(self.before, noise(origin), arithmetic), arithmetic=arithmetic
+        )
+
+    def _perturbed(self, operator: JacobianOperator, x: Tensor, origin: Tensor, draw: int) -> Pullback:
+        """Jᵀv with noise, of the samples in another order: their place in the batch must not matter either."""
+        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0)).to(x.device)
+        moved = self._moved(origin[order], draw)
+        if isinstance(operator, AutogradOperator) and _far(moved.output, operator.output[order], 1e-4):
+            self._refuse(x, [order])
+        back = torch.argsort(order)
+        return lambda cotangent: moved.vjp(cotangent[order])[back]
+
+    def _refuse(self, x: Tensor, orders: Sequence[Tensor]) -> None:
+        """Refuse where f(x[order]) is not f(x)[order], in float64: many layers can make much of a float32 rounding."""
+        f, arithmetic = self.double.f, self.double.arithmetic
+        x = x.to(self.double.x)
+        with torch.no_grad(), arithmetic():
+            whole = f(x.clone())
+            for order in orders:
+                places = order.to(x.device)
+                if _far(f(x[places].clone()), whole[places], 1e-6):
+                    raise ModelError(PLACE_MATTERS)
+
+
+@dataclass(frozen=True)
+class LayeredSamples:
+    """Samples (N, …) that several networks of one shape share, each a chain of linear layers and activations.
+
+    One forward pass in each arithmetic serves every span of layers.
+    """
+
+    networks: Sequence[Layers]
+    x: Tensor
+
+    def span(self, begin: int, end: int) -> Precisions:
+        """The Jacobians of some of the layers, network by network, at the values that reach them."""
+        double = None if self.x.dtype is torch.float64 else partial(self._in_double, begin, end)
+        return Precisions(
+            self._given.span(begin, end), lambda draw: self._moved(draw).span(begin, end).vjp, double
+        )
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the forward passes as given and with noise keep of one sample of one network."""
+        return (1 + DRAWS) * sum(self._given.widths) * self.x.element_size()
+
+    @cached_property
+    def _given(self) -> LayeredOperator:
+        return LayeredOperator.at(self.networks, self.x)
+
+    @cached_property
+    def _kept(self) -> dict[int, LayeredOperator]:
+        return {}
+
+    def _moved(self, draw: int) -> LayeredOperator:
+        if draw not in self._kept:
+            noise = Noise(self.x.dtype, self.x.device, seed=draw)
+            self._kept[draw] = LayeredOperator.at(self.networks, self.x, noise=noise)
+        return self._kept[draw]
+
+    @cached_property
+    def _double(self) -> LayeredOperator:
+        return LayeredOperator.at(self.networks, self._elsewhere, dtype=torch.float64)
+
+    @property
+    def _elsewhere(self) -> Tensor:
+        """The samples where there is float64."""
+        return self.x if self.x.device.type in ("cpu", "cuda") else self.x.cpu()
+
+    def _in_double(self, begin: int, end: int, index: Tensor) -> Precisions:
+        def moved(draw: int) -> Pullback:
+            noise = Noise(torch.float64, self._elsewhere.device, seed=draw)
+            whole = LayeredOperator.at(self.networks, self._elsewhere, dtype=torch.float64, noise=noise)
+            return whole.span(begin, end).take(index).vjp
+
+        return Precisions(self._double.span(begin, end).take(index), moved, None)
+
+
+def _through(
+    parts: Sequence[Network], x: Tensor, arithmetic: Callable[[], AbstractContextManager[object]]
+) -> Tensor:
+    """What the parts make of the samples, one after the other."""
+    with torch.no_grad(), arithmetic():
+        for part in parts:
+            x = part(x.clone())
+    return x
+
+
+def _moved_to(f: Network, device: torch.device) -> Network:
+    return f.to(device) if isinstance(f, nn.Module) else f
+
+
+def _far(one: Tensor, other: Tensor, share: float) -> bool:
+    """Whether some sample's outputs differ by more than a share of the largest of them."""
+    rows = len(one)
+    gap, scale = (one - other).abs().reshape(rows, -1).amax(1), other.abs().reshape(rows, -1).amax(1)
+    return not bool((gap <= share * scale).all())

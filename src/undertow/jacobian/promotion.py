@@ -1,0 +1,69 @@
+"""A network's double: the same function evaluated in float64, whatever precision it was written in."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+__all__ = ["Promoting", "double_of"]
+
+
+class Promoting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Within it every floating number is computed in float64.
+
+    Networks hold constants in float32 and cast to it on the way (a softmax "in float32", a mask, a closure over
+    weights), which would quietly bring back the rounding that float64 is to show. ``needed`` says afterwards whether
+    any did.
+
+    >>> with Promoting():
+    ...     (torch.ones(2).double() @ torch.ones(2, 2)).softmax(0, dtype=torch.float32).dtype
+    torch.float64
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.needed = False
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        return func(*tree_map(self._promoted, args), **tree_map(self._promoted, kwargs or {}))
+
+    def _promoted(self, each: Any) -> Any:
+        if isinstance(each, Tensor) and each.dtype in _LOWER:
+            self.needed = True
+            return each.double()
+        if isinstance(each, torch.dtype) and each in _LOWER:
+            self.needed = True
+            return torch.float64
+        return each
+
+
+_LOWER = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def double_of(f: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """``f`` in float64, to be called within :class:`Promoting`; the user's own network is never cast.
+
+    A function, or a network that cannot be copied, is left to that mode alone.
+
+    >>> net = nn.Linear(2, 1)
+    >>> double_of(net).weight.dtype, net.weight.dtype
+    (torch.float64, torch.float32)
+    """
+    if not isinstance(f, nn.Module):
+        return f
+    try:
+        return copy.deepcopy(f).double()
+    except Exception:  # whatever a network's own __deepcopy__ or a held generator may raise
+        return f

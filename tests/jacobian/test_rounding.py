@@ -1,0 +1,224 @@
+"""Rounding is covered by the error: where layers cancel, saturate, are many or badly scaled, in float32 and float64."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import undertow as ut
+from undertow.errors import ModelError
+from undertow.jacobian.perturbation import Noise
+from undertow.jacobian.promotion import Promoting, double_of
+from undertow.measures.seam import collaborate
+from undertow.status import Status
+
+from ..model_cases import dense_norms
+
+
+def inside(net: nn.Module, x: Tensor, **options: object) -> None:
+    found = ut.jacobian_norms(net, x, **options)  # type: ignore[arg-type]
+    true = dense_norms(copy.deepcopy(net).double(), x.double())
+    assert bool(((found.value - true).abs() <= found.error).all())
+    assert found.status.ok
+    assert bool((found.error <= 1.02e-3 * found.value).all())
+
+
+def steep(*layers: nn.Module, gain: float) -> nn.Sequential:
+    net = nn.Sequential(*layers)
+    with torch.no_grad():
+        net[0].weight.mul_(gain)  # type: ignore[operator]
+    return net
+
+
+def cancelling(stretch: float, *between: nn.Module) -> nn.Sequential:
+    u, v = (torch.linalg.qr(torch.randn(100, 100).double())[0] for _ in range(2))
+    gains = torch.ones(100).double()
+    gains[:5] = stretch
+    net = nn.Sequential(nn.Linear(100, 100, bias=False), *between, nn.Linear(100, 100, bias=False))
+    with torch.no_grad():
+        net[0].weight.copy_(u @ gains.diag() @ v)  # type: ignore[operator]
+        net[-1].weight.copy_(v.T @ gains.reciprocal().diag() @ u.T)  # type: ignore[operator]
+    return net
+
+
+def deep(depth: int, *, norm: bool) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for _ in range(depth):
+        linear = nn.Linear(24, 24)
+        nn.init.orthogonal_(linear.weight, gain=1.5)
+        layers += [linear, *([nn.LayerNorm(24)] if norm else []), nn.Tanh()]
+    return nn.Sequential(*layers)
+
+
+def small(scale: float) -> nn.Sequential:
+    net = nn.Sequential(nn.Linear(20, 30, bias=False), nn.ReLU(), nn.Linear(30, 10, bias=False))
+    with torch.no_grad():
+        for weight in net.parameters():
+            weight.mul_(scale)
+    return net
+
+
+HARD: dict[str, tuple[Callable[[], nn.Module], int]] = {
+    "softmax of large logits": (lambda: steep(nn.Linear(20, 10), nn.Softmax(1), gain=10), 20),
+    "softmax behind a hidden layer": (
+        lambda: steep(nn.Linear(20, 40), nn.ReLU(), nn.Linear(40, 10), nn.Softmax(1), gain=20),
+        20,
+    ),
+    "steep sigmoids": (lambda: steep(nn.Linear(20, 40), nn.Sigmoid(), nn.Linear(40, 5), gain=40), 20),
+    "one steep sigmoid": (lambda: steep(nn.Linear(20, 1), nn.Sigmoid(), gain=20), 20),
+    "cancelling by a thousand": (lambda: cancelling(1e3), 100),
+    "cancelling by 100,000": (lambda: cancelling(1e5), 100),
+    "cancelling around a kink": (lambda: cancelling(1e5, nn.LeakyReLU(0.9999999)), 100),
+    "sixty layers of tanh": (lambda: deep(60, norm=False), 24),
+    "sixty layers, normalised": (lambda: deep(60, norm=True), 24),
+    "scaled by 1e-22": (lambda: small(1e-22), 20),
+    "scaled by 1e15": (lambda: small(1e15), 20),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("method", ["auto", "krylov"])
+def test_float32_is_as_good_as_it_says(name: str, method: str) -> None:
+    torch.manual_seed(0)
+    make, size = HARD[name]
+    inside(make(), torch.randn(30 if size == 20 else 8, size), method=method)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("norm", [False, True])
+def test_a_hundred_and_twenty_layers(norm: bool) -> None:
+    torch.manual_seed(0)
+    inside(deep(120, norm=norm), torch.randn(8, 24))
+
+
+def test_a_saturated_sigmoid_is_not_zero_without_an_error() -> None:
+    """At z = 60 float64 has σ(z) = 1, and σ'(z) = 9e-27 is not what 1 − σ gives."""
+    net = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Sigmoid()).double()
+    with torch.no_grad():
+        net[0].weight.fill_(60.0)  # type: ignore[operator]
+    found = ut.jacobian_norms(net, torch.ones(1, 1).double())
+    assert abs(found.value.item() - 60 * math.exp(-60)) <= found.error.item()
+    assert found.status is Status.ROUNDING
+    assert "error" in found.status.sentence
+
+
+def test_a_constant_network_is_zero_exactly() -> None:
+    net = nn.Sequential(nn.Linear(5, 80), nn.ReLU())
+    with torch.no_grad():
+        net[0].bias.fill_(-1e3)  # type: ignore[operator]
+    found = ut.jacobian_norms(net, torch.randn(4, 5))
+    assert found.value.tolist() == found.error.tolist() == [0.0] * 4
+    assert found.status.ok
+
+
+def test_a_run_that_breaks_down_is_repeated_in_float64() -> None:
+    """In float32 these products are not those of any Jacobian: Lanczos on them grew to NaN, or 10⁸ times the norm."""
+    torch.manual_seed(1)
+    net = cancelling(1e5, nn.LeakyReLU(0.9999999))
+    x = torch.randn(8, 100)
+    found = ut.jacobian_norms(net, x, method="krylov")
+    assert found.status is Status.CONVERGED
+    assert bool((found.value < 1.1).all())
+
+
+def test_noise_shows_what_float32_loses() -> None:
+    x = torch.tensor([[30.0]], requires_grad=True)
+    with Noise(torch.float32, x.device).mode():
+        (slope,) = torch.autograd.grad(x.sigmoid(), x)
+    assert 1e-9 < abs(slope.item()) < 1e-6  # without noise it is zero; in truth 1e-13
+
+
+def test_noise_leaves_views_and_zeros_alone() -> None:
+    x = torch.randn(4, 6).relu()
+    with Noise(torch.float32, x.device).mode():
+        assert torch.equal(x.view(6, 4).T, x.view(6, 4).T)
+        assert torch.equal(x.clone(), x)
+        assert bool(((x * 2 == 0) == (x == 0)).all())
+
+
+def test_casts_inside_a_network_do_not_bring_float32_back() -> None:
+    class Casts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.randn(3, 3)  # neither a parameter nor a buffer
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x @ self.weight).softmax(1, dtype=torch.float32).to(x.dtype)
+
+    net = double_of(Casts())
+    with Promoting() as mode:
+        assert net(torch.randn(2, 3).double()).dtype is torch.float64
+    assert mode.needed
+
+
+def test_functions_and_closures_are_measured_in_float64_too() -> None:
+    torch.manual_seed(0)
+    net = steep(nn.Linear(20, 10), nn.Softmax(1), gain=10)
+    x = torch.randn(40, 20)
+    found = ut.jacobian_norms(lambda z: net(z), x)
+    true = dense_norms(copy.deepcopy(net).double(), x.double())
+    assert bool(((found.value - true).abs() <= found.error).all())
+
+
+class ByPlace(nn.Module):
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.register_buffer("gains", torch.arange(1.0, count + 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.get_buffer("gains")[: len(x), None]
+
+
+@pytest.mark.parametrize("chunk", [None, 3])
+def test_a_network_that_knows_places_is_refused(chunk: int | None) -> None:
+    with pytest.raises(ModelError, match="one by one"):
+        ut.jacobian_norms(ByPlace(8), torch.randn(8, 100), chunk=chunk)
+
+
+def test_one_row_that_is_special_is_found_among_many() -> None:
+    net = ByPlace(300)
+    net.get_buffer("gains").fill_(1.0)[250] = 2.0
+    with pytest.raises(ModelError, match="place in the batch"):
+        ut.jacobian_norms(net, torch.randn(300, 4))
+
+
+def _one(row: Tensor, x: Tensor) -> float:
+    return ut.jacobian_norms(lambda z: z * row, x).value.item()
+
+
+def test_a_closure_over_one_row_per_sample_is_refused_and_the_remedy_works() -> None:
+    mask = torch.arange(1.0, 9.0)[:, None]
+    x = torch.randn(8, 5)
+    with pytest.raises(ModelError, match="mask"):
+        ut.jacobian_norms(lambda z: z * mask, x)
+    norms = [_one(mask[i : i + 1], x[i : i + 1]) for i in range(8)]
+    assert norms == pytest.approx(list(range(1, 9)))
+
+
+def test_a_head_is_measured_where_the_tail_really_leads() -> None:
+    """The head saturates, so that the rounding of its input shows in its norm."""
+    torch.manual_seed(3)
+    net = steep(nn.Linear(20, 30), nn.Tanh(), nn.Linear(30, 10), nn.Softmax(1), gain=1.0)
+    with torch.no_grad():
+        net[2].weight.mul_(300)  # type: ignore[operator]
+    x = torch.randn(20, 20)
+    low = ut.collaboration(net, x, seam="2")
+    high = ut.collaboration(copy.deepcopy(net).double(), x.double(), seam="2")
+    assert abs(low.co_correlation - high.co_correlation) <= low.error + high.error
+    assert low.energy_head == pytest.approx(high.energy_head, rel=2e-3)
+
+
+def test_what_is_not_known_is_not_zero() -> None:
+    known = ut.jacobian_norms(nn.Linear(3, 3), torch.randn(4, 3))
+    unknown = ut.jacobian_norms(nn.Linear(3, 3), torch.randn(4, 3))
+    unknown.value[1], unknown.error[1] = math.nan, math.inf
+    for head, tail, whole in ((unknown, known, known), (known, unknown, known), (known, known, unknown)):
+        found = collaborate(head, tail, whole)
+        assert math.isnan(found.co_correlation)
+        assert found.error == math.inf
+        assert math.isnan(found.standard_error)
