@@ -27,7 +27,7 @@ __all__ = ["CLAIMS", "FIGURES", "budget", "depth"]
 
 _SIZES: dict[Scale, dict[str, int]] = {
     "smoke": {"width": 32, "seeds": 10, "points": 12},
-    "laptop": {"width": 64, "seeds": 10, "points": 60},
+    "laptop": {"width": 64, "seeds": 10, "points": 40},
     "paper": {"width": 512, "seeds": 10, "points": 10_000},
 }
 

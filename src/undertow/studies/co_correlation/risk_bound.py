@@ -39,7 +39,7 @@ RADII = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, BUDGET)
 _THEOREM = f"{PAPER}, Theorem 4.1 (Eq. 8)"
 _SIZES: dict[Scale, dict[str, Any]] = {
     "smoke": {"radii": (0.001, BUDGET), "widths": (16,), "q": (0.25,), "test": 10, "seeds": 10},
-    "laptop": {"radii": RADII, "widths": (16, 128), "q": (0.25,), "test": 40, "seeds": 10},
+    "laptop": {"radii": RADII, "widths": (16, 128), "q": (0.25,), "test": 25, "seeds": 10},
     "paper": {
         "radii": RADII,
         "widths": (16, 128, 1024, 8192),
