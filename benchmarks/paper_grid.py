@@ -1,4 +1,4 @@
-"""The co-correlation study's grid at paper scale: where the seconds go, group by group.
+"""The co-correlation study's full grid at paper scale: where the seconds go, group by group.
 
 One variant is 140 networks: widths 2⁴ … 2¹³ × 7 q × {linear, ReLU}, trained on MNIST's 60,000 images for 50 epochs,
 with ϱ on all 10,000 test points at 51 moments; 20 groups of 7 networks. Everything goes the way of `undertow
@@ -50,8 +50,8 @@ ATTACKS = ("robust-accuracy",)
 
 
 def wanted(options: argparse.Namespace) -> StudyConfig:
-    """The study's grid with what the command line changes of it."""
-    (study,) = find("co-correlation").grids("paper", options.variant, parts=("grid",))
+    """The full grid with what the command line changes of it."""
+    (study,) = find("co-correlation").grids("paper", options.variant, parts=("full-grid",))
     document = study.model_dump(mode="json")
     measures = [
         each for each in document["probe"]["measures"] if options.attack or each["name"] not in ATTACKS
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--seconds-budget", type=float, default=float("inf"), help="stop after so long")
     options = parser.parse_args()
 
-    print(f"co-correlation, grid, {options.variant}, on {machine()}, torch {torch.__version__}")
+    print(f"co-correlation, full-grid, {options.variant}, on {machine()}, torch {torch.__version__}")
     with tempfile.TemporaryDirectory() as scratch:
         store, studies = Store(options.runs or scratch), (wanted(options),)
         clock = GridClock(store, studies)

@@ -6,16 +6,31 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from tests.runs.sweeps import fingerprint
+from undertow.adversary import risk
 from undertow.errors import ConfigError, InputError, ModelError
+from undertow.measures import chain
+from undertow.measures.collaboration import collaboration
 from undertow.models import Scaled, two_layer
-from undertow.probe import Accuracy, Collaboration, Energy, Loss, Measure, Probe, RobustAccuracy, StableRank
+from undertow.probe import (
+    Accuracy,
+    Collaboration,
+    Energy,
+    Loss,
+    Measure,
+    Probe,
+    RiskBound,
+    RobustAccuracy,
+    StableRank,
+)
 from undertow.probe.chain import Chain
+from undertow.probe.printed import PrintedCollaboration
 from undertow.probe.together import read_together
 from undertow.runs.config import validate
 from undertow.runs.engines.here import Here
@@ -88,6 +103,27 @@ def test_networks_of_other_kinds_are_measured_too(measure: Measure) -> None:
 def test_robust_accuracy_is_that_of_each() -> None:
     x, y = points()
     agree(RobustAccuracy(eps=(0.1, 1.0), attack="apgd-ce"), networks(width=16), x, y)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_risk_bound_is_that_of_each_attacked_at_once(outputs: int) -> None:
+    x, y = points(classes=max(outputs, 2))
+    measure, nets = RiskBound(radii=(0.01, 0.5), unit=2.0), networks(width=16, outputs=outputs)
+    agree(measure, nets, x, y)
+    with mock.patch.object(risk, "risk_bound", wraps=risk.risk_bound) as attack:
+        read_together(measure, nets, x, y)
+    assert attack.call_count == 1
+
+
+def test_both_printed_forms_come_from_the_same_norms() -> None:
+    (net, *_), (x, y) = networks(), points()
+    with mock.patch.object(chain, "chain_norms", wraps=chain.chain_norms) as norms:
+        found = {key: value for key, value, _ in PrintedCollaboration("activation")(net, x, y)}
+    assert norms.call_count == 3  # one for each method
+    for form in ("equation-9", "algorithm-1"):
+        for method in ("auto", "power"):
+            own = collaboration(net, x, seam="activation", form=form, method=method)  # type: ignore[call-overload]
+            assert found[f"{form}:{method}"] == own.co_correlation
 
 
 @pytest.mark.parametrize("measure", [Collaboration("activation"), Chain(("activation",))], ids=str)

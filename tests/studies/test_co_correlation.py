@@ -17,6 +17,7 @@ from undertow.data.tasks import relabel
 from undertow.errors import ConfigError
 from undertow.measures.collaboration import collaboration
 from undertow.measures.energy import energy
+from undertow.probe.schedule import Schedule
 from undertow.report.figures import draw
 from undertow.runs.build import build_data, build_network
 from undertow.runs.config import NamedData, TrialConfig, TwoLayerModel, validate
@@ -74,15 +75,23 @@ def test_settings_follow_text_and_code(scale: str, variant: str) -> None:
         if scale == "laptop":
             names = [name for name in ("mnist", "fashion-mnist") if check(name).state is State.PRESENT]
             assert data.name == [*names, "digits"][0]
-        if scale != "paper" or study.part != "grid":
-            assert len({point.columns["seed"] for point in study.points}) >= 5
+        assert len({point.columns["seed"] for point in study.points}) == 10
         assert validate(StudyConfig, study.model_dump(mode="json")) == study  # as the store reads it again
         assert validate(TrialConfig, trial.model_dump(mode="json")).id == trial.id
 
 
-def test_the_paper_scale_is_the_papers_grid() -> None:
+def attacked(study: StudyConfig) -> set[str]:
+    """The activations of networks that are attacked."""
+    return {
+        point.columns["activation"]
+        for point in study.points
+        if "robust-accuracy" in [measure["name"] for measure in point.trial.probe.measures]
+    }
+
+
+def test_the_full_grid_is_the_papers_and_a_picture() -> None:
     for variant in STUDY.variants:
-        study = part("grid", variant, scale="paper")
+        study = part("full-grid", variant, scale="paper")
         assert len(study.points) == 140
         assert {point.columns["width"] for point in study.points} == {2**k for k in range(4, 14)}
         assert {point.columns["q"] for point in study.points} == {-0.15, -0.1, -0.05, 0, 0.05, 0.15, 0.25}
@@ -91,12 +100,35 @@ def test_the_paper_scale_is_the_papers_grid() -> None:
         assert measures["robust-accuracy"]["attack"] == "autoattack"
         assert (measures["robust-accuracy"]["eps"], measures["robust-accuracy"]["every"]) == ((0.5,), "end")
         assert measures["collaboration"]["limit"] == 10_000
-        attacked = {
-            point.columns["activation"]
-            for point in study.points
-            if "robust-accuracy" in [measure["name"] for measure in point.trial.probe.measures]
-        }
-        assert attacked == {"relu"}  # Fig 1a is about these
+        assert attacked(study) == {"relu"}  # Fig 1a is about these
+        assert {point.columns["seed"] for point in study.points} == {0}
+    assert not any("full-grid" in claim.parts for claim in STUDY.claims)
+    drawn = {figure.name for figure in STUDY.figures if figure.parts == ("full-grid",)}
+    assert drawn == {f"full-{figure.name}" for figure in STUDY.figures if figure.parts == ("grid",)}
+    for scale in ("smoke", "laptop"):  # there the grid is small enough to be judged as a whole
+        assert "full-grid" not in {study.part for study in STUDY.grids(scale, "paper")}
+
+
+@pytest.mark.parametrize("variant", ["paper", "authors"])
+def test_at_paper_scale_ten_seeds_of_a_smaller_grid_are_judged(variant: str) -> None:
+    study = part("grid", variant, scale="paper")
+    axes = {
+        name: {point.columns[name] for point in study.points} for name in ("activation", "width", "q", "seed")
+    }
+    assert axes["width"] == {16, 128, 1024, 8192}
+    assert axes["q"] == {-0.15, 0.05, 0.25}
+    assert (axes["activation"], len(axes["seed"]), len(study.points)) == ({"linear", "relu"}, 10, 240)
+    assert attacked(study) == {"relu"}
+    # The seeds of a network are members of one batch, and a batch is the most that a lost machine can cost.
+    for group in study.groups:
+        assert sorted(trial.seed for trial in group.trials) == list(range(10))
+    trial = study.points[0].trial
+    assert isinstance(trial.probe.every, int)
+    steps = -(-60_000 // trial.training.batch_size)  # type: ignore[operator]
+    moments = Schedule(trial.probe.every).upto(50 * steps)
+    assert [moment / steps for moment in moments] == list(
+        range(0, 51, 5)
+    )  # a fifth of training is ten epochs
 
 
 def test_every_claim_names_a_figure_and_parts_that_exist() -> None:

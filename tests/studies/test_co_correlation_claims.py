@@ -32,7 +32,7 @@ class Network:
 
     @property
     def noise(self) -> float:
-        return 0.003 * (self.seed - 2)
+        return 0.003 * (self.seed - 4.5) / 2.5
 
 
 Of = Callable[[Network], float]
@@ -47,7 +47,7 @@ def records(
     spread: Of = lambda n: 0.01 + 0.1 * abs(n.noise),
     gap: float = 1e-12,
     widths: tuple[int, ...] = (16, 64, 256, 1024),
-    seeds: int = 5,
+    seeds: int = 10,
     variant: str = "paper",
 ) -> polars.DataFrame:
     """Records of a grid in which everything is a function of the network, and ϱ of the time t in [0, 1] too."""
@@ -86,7 +86,7 @@ def verdict(claim: str, frame: polars.DataFrame) -> Verdict:
 def test_outcomes_are_one_row_per_network_that_was_trained_to_the_end() -> None:
     frame = records()
     table = outcomes(frame)
-    assert len(table) == 2 * 4 * 5 * 5
+    assert len(table) == 2 * 4 * 5 * 10
     assert table["rise"].to_list() == pytest.approx([0.3] * len(table))
     diverged = (polars.col("width") == 16) & (polars.col("seed") == 0) & (polars.col("epoch") > 4)
     assert len(outcomes(frame.filter(~diverged))) == len(table) - 10
@@ -249,7 +249,7 @@ def test_the_most_robust_cell_is_sought_among_networks_that_learned() -> None:
     )
     found = CLAIMS["C-s.robust"](lazy)
     assert (found.verdict, found.effect) == (Verdict.HOLDS, 0.0)
-    assert "25 of 100 networks near chance left out" in found.note
+    assert "50 of 200 networks near chance left out" in found.note
     corner = records(accuracy=lambda n: 0.5 if (n.width, n.q) == (1024, -0.15) else 0.9)
     with pytest.raises(InputError, match=r"no network of width 1024, q = -0\.15 has learned"):
         CLAIMS["C-s.robust"](corner)
@@ -257,7 +257,7 @@ def test_the_most_robust_cell_is_sought_among_networks_that_learned() -> None:
         accuracy=lambda n: 0.5 if (n.width, n.q, n.seed) == (1024, -0.15, 0) else 0.9,
         robust=lambda n: 0.9 - n.width / 2048,
     )
-    assert CLAIMS["C-s.robust"](once).n == 4  # the seed without it does not count as a win
+    assert CLAIMS["C-s.robust"](once).n == 9  # the seed without it does not count as a win
 
 
 def test_the_identity_and_the_other_factors() -> None:
@@ -292,11 +292,11 @@ def test_estimators_are_compared_with_equation_9() -> None:
             ("equation-9:power-authors", 0.005),
             ("algorithm-1:power", -0.019),
         )
-        for seed in range(5)
+        for seed in range(10)
         for epoch in (0, 1)
     ]
     frame = polars.DataFrame(rows)
-    assert len(deviations(frame)) == 4 * 5 * 2
+    assert len(deviations(frame)) == 4 * 10 * 2
     plain_means = CLAIMS["C-u.algorithm-1"](frame)
     assert plain_means.verdict is Verdict.FAILS
     assert plain_means.effect == pytest.approx(0.02)

@@ -247,3 +247,12 @@ def test_a_smaller_run_ends_in_figures_and_findings(tmp_path: Path) -> None:
     parts = table["main"] + table["replacement"] + table["remaining"] + table["inequality"] + table["dropped"]
     assert float((parts - table["exact"]).abs().max()) < 1e-12  # type: ignore[arg-type]
     assert float(table["update_gap"].max()) < 1e-10  # type: ignore[arg-type]
+    # What the proof's bounds allow is so much that a ϱ that shrinks as fast as it should grow would be within them.
+    rate = frame.filter(polars.col("key") == "main").with_columns(
+        key=polars.lit("measured"), value=-polars.col("value")
+    )
+    shrinking = polars.concat([frame.filter(polars.col("key") != "measured"), rate])
+    for identifier in ("C-m.bound", "C-n.bound", "C-n.bound-others"):
+        assert TESTS[identifier].check
+        assert judge(identifier, shrinking).effect == 1.0
+    assert judge("C-m.grows", shrinking).effect == judge("C-n.grows", shrinking).effect == 0.0

@@ -45,10 +45,11 @@ class PrintedCollaboration:
                     )
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
-        from undertow.measures.collaboration import collaboration
+        from undertow.measures.chain import along_chain, chain_norms
 
         for method in self.methods:
+            norms = chain_norms(net, x, seams=[self.seam], method=method)
             for form in self.forms:
-                found = collaboration(net, x, seam=self.seam, form=form, method=method)  # type: ignore[call-overload]
+                found = along_chain(norms, seams=[self.seam], form=form).links[0]  # type: ignore[arg-type]
                 # Power iteration has no bound on its error; infinity would only say so again.
                 yield f"{form}:{method}", found.co_correlation, found.error if method == "auto" else None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from undertow.adversary.classifier import Classifier
+    from undertow.adversary.risk import RiskBound as Found
 
 __all__ = ["RiskBound", "RobustAccuracy"]
 
@@ -73,9 +74,13 @@ class RiskBound:
         _one_of(self, "dtype", self.dtype, ("float32", "float64"))
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        return iter(self.together([net], x, y)[0])
+
+    def together(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        """All networks attacked along one member axis."""
         from undertow.adversary.risk import risk_bound
 
-        classifier, points = _in_raw_units(net, x, unit=self.unit, dtype=self.dtype)
+        classifier, points = _in_raw_units(networks, x, unit=self.unit, dtype=self.dtype)
         with _logits_for_sure():
             found = risk_bound(
                 classifier,
@@ -86,12 +91,15 @@ class RiskBound:
                 resamples=1,  # records carry no interval over samples; studies have one over seeds
                 seed=self.seed,
             )
-        yield "risk", float(found.risk), None
-        yield "energy", float(found.energy), None
+        return [list(self._readings(found, member)) for member in range(len(networks))]
+
+    def _readings(self, found: Found, member: int) -> Iterator[Reading]:
+        yield "risk", float(found.risk[member]), None
+        yield "energy", float(found.energy[member]), None
         for index, radius in enumerate(self.radii):
             for key in ("adversarial", "bound", "gap"):
-                yield f"{key}@{radius!r}", float(getattr(found, key)[index]), None
-        yield "holds_up_to", float(found.holds_up_to), None
+                yield f"{key}@{radius!r}", float(getattr(found, key)[member, index]), None
+        yield "holds_up_to", float(found.holds_up_to[member]), None
 
 
 @dataclass(frozen=True)
@@ -198,17 +206,16 @@ class _OnRawInputs:
 
 
 def _in_raw_units(
-    net: nn.Module, x: Tensor, *, unit: float, dtype: Precision | None
+    networks: Sequence[nn.Module], x: Tensor, *, unit: float, dtype: Precision
 ) -> tuple[Classifier, Tensor]:
-    """The network as a function of x/unit, and x/unit."""
+    """The networks as functions of x/unit, and x/unit."""
     import torch
 
     from undertow.adversary.classifier import Classifier
 
-    if dtype is not None:
-        wanted = torch.float64 if dtype == "float64" else torch.float32
-        net, x = deepcopy(net).to(wanted), x.to(wanted)
-    return Classifier(net, std=1 / unit), x / unit
+    wanted = torch.float64 if dtype == "float64" else torch.float32
+    copies = [deepcopy(net).to(wanted) for net in networks]
+    return Classifier(copies, std=1 / unit), x.to(wanted) / unit
 
 
 @contextmanager

@@ -65,7 +65,9 @@ class Finding:
 class Claim:
     """One sentence of a paper, its place there, and a test on the records of one variant of a study.
 
-    The test sees the records of ``parts`` alone; ``figure`` names the figure that shows it.
+    The test sees the records of ``parts`` alone; ``figure`` names the figure that shows it. ``check`` says why the
+    claim cannot fail unless something is broken (it is true by construction, or chance alone keeps it): it is then
+    apart from the count of verdicts. ``hindsight`` says so where the line was drawn after its records were looked at.
     """
 
     id: str
@@ -74,6 +76,8 @@ class Claim:
     test: Callable[[polars.DataFrame], Finding]
     parts: tuple[str, ...] = ("main",)
     figure: str | None = None
+    check: str | bool = False
+    hindsight: str = ""
 
 
 def decide(

@@ -28,8 +28,8 @@ __all__ = ["STUDY"]
 INIT_SCALES = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3)
 _REPORT = "Sun & Tran 2023, stable-rank report"
 _SIZES: dict[Scale, dict[str, int]] = {
-    "smoke": {"d": 60, "width": 16, "epochs": 300, "every": 20, "seeds": 5},
-    "laptop": {"d": 784, "width": 100, "epochs": 5000, "every": 50, "seeds": 6},
+    "smoke": {"d": 60, "width": 16, "epochs": 300, "every": 20, "seeds": 10},
+    "laptop": {"d": 784, "width": 100, "epochs": 5000, "every": 100, "seeds": 10},
     "paper": {"d": 784, "width": 100, "epochs": 5000, "every": 10, "seeds": 20},
 }
 
@@ -175,8 +175,8 @@ STUDY = Study(
     summary="On data whose points are nearly orthogonal, the first layer is said to collapse toward rank one or two "
     "while it learns. The stable rank ‖W‖_F²/‖W‖₂² shows it, for five scales of the start.",
     costs={
-        "smoke": "50 small trials, about 5 s on one core",
-        "laptop": "60 trials, about a minute on two cores",
+        "smoke": "100 small trials, about 6 s on one core",
+        "laptop": "100 trials, about 1.5 minutes on two cores",
         "paper": "200 trials, about 6 minutes on two cores",
     },
     variants={

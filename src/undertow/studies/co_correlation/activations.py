@@ -23,9 +23,9 @@ __all__ = ["CLAIMS", "FIGURES", "activations"]
 
 _KINDS = ("relu", "leaky-relu", "tanh", "gelu")
 _SIZES: dict[Scale, dict[str, int]] = {
-    "smoke": {"width": 64, "seeds": 5, "points": 12},
-    "laptop": {"width": 256, "seeds": 5, "points": 40},
-    "paper": {"width": 2048, "seeds": 5, "points": 10_000},
+    "smoke": {"width": 64, "seeds": 10, "points": 12},
+    "laptop": {"width": 256, "seeds": 10, "points": 40},
+    "paper": {"width": 2048, "seeds": 10, "points": 10_000},
 }
 
 

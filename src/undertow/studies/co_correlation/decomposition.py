@@ -108,6 +108,7 @@ CLAIMS = (
         exact,
         parts=("grid",),
         figure="fig-5a",
+        check="an identity: the factors are defined so that their product is S(f), and their gap is rounding",
     ),
     Claim(
         "C-d",

@@ -29,9 +29,9 @@ _NAMES = {
     "algorithm-1:power": "Algorithms 1 and 2",
 }
 _SIZES: dict[Scale, dict[str, Any]] = {
-    "smoke": {"widths": (64,), "seeds": 5, "points": 6},
-    "laptop": {"widths": (64, 256), "seeds": 5, "points": 10},
-    "paper": {"widths": (64, 512, 2048), "seeds": 5, "points": 1000},
+    "smoke": {"widths": (64,), "seeds": 10, "points": 6},
+    "laptop": {"widths": (64, 256), "seeds": 10, "points": 10},
+    "paper": {"widths": (64, 512, 2048), "seeds": 10, "points": 1000},
 }
 
 

@@ -28,7 +28,7 @@ _SIZES: dict[Scale, dict[str, Any]] = {
         "steps": 30,
         "every": 3,
         "points": 8,
-        "seeds": 5,
+        "seeds": 10,
     },
     "laptop": {
         "samples": 300,
@@ -37,7 +37,7 @@ _SIZES: dict[Scale, dict[str, Any]] = {
         "steps": 60,
         "every": "log",
         "points": 16,
-        "seeds": 8,
+        "seeds": 10,
     },
     "paper": {
         "samples": None,

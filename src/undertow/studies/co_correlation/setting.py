@@ -43,6 +43,11 @@ class Trained:
     epochs: int
     steps: int
 
+    @property
+    def steps_per_epoch(self) -> int:
+        """Updates in one pass over the data."""
+        return self.steps // self.epochs
+
     def learning_rate(self, *, authors: bool) -> float:
         """0.003 at paper scale; see above for the others.
 

@@ -33,11 +33,11 @@ STUDY = Study(
     summary="Where a class consists of several clusters, gradient descent is said to give every neuron the average of "
     "their centres instead of one centre each. The average classifies perfectly, and is far easier to attack.",
     costs={
-        "smoke": "57 small trials on synthetic clusters and digits, about 13 s on two cores",
-        "laptop": "294 trials on synthetic clusters and 110 others, with MNIST or digits; about 2.5 minutes on two "
+        "smoke": "490 small trials on synthetic clusters and digits, about 40 s on two cores",
+        "laptop": "490 trials on synthetic clusters and 200 others, with MNIST or digits; about 4 minutes on two "
         "cores",
-        "paper": "500 trials on clusters, d = 3072 and up to 20 seeds, 6 minutes on two cores; 140 on MNIST, CIFAR-10 "
-        "and others, 16 minutes on one H200",
+        "paper": "500 trials on clusters, d = 3072 and up to 20 seeds, 6 minutes on two cores; 280 on MNIST, CIFAR-10 "
+        "and others, about half an hour on one H200",
     },
     # Parts of a minute in all, on data that is sampled: these say something at their laptop size only.
     tour=(

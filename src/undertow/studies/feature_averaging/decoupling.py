@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 from undertow.errors import InputError
 from undertow.studies.claims import POSITIVE, Claim, Finding, decide
 from undertow.studies.feature_averaging.radius import radii
-from undertow.studies.feature_averaging.sizes import by_seed, exponents, most, networks, one_per_seed
+from undertow.studies.feature_averaging.sizes import (
+    SEEN,
+    by_seed,
+    exponents,
+    most,
+    networks,
+    one_per_seed,
+)
 from undertow.studies.feature_averaging.synthetic import BY_CLUSTERS
 
 if TYPE_CHECKING:
@@ -86,6 +93,7 @@ CLAIMS = (
         own_coefficient,
         parts=("decoupling",),
         figure="cosines",
+        hindsight=SEEN,
     ),
     Claim(
         "F-k.cross",
@@ -94,6 +102,7 @@ CLAIMS = (
         cross_coefficients,
         parts=("decoupling",),
         figure="cosines",
+        hindsight=SEEN,
     ),
     Claim(
         "F-l.readout",
@@ -118,6 +127,7 @@ CLAIMS = (
         lambda frame: order(frame, "attacked"),
         parts=_BY_K,
         figure="radius-by-k",
+        hindsight=SEEN,
     ),
     Claim(
         "F-l.native-order",
@@ -126,5 +136,6 @@ CLAIMS = (
         lambda frame: order(frame, "native:attacked"),
         parts=_BY_K,
         figure="radius-by-k",
+        hindsight=SEEN,
     ),
 )

@@ -25,14 +25,14 @@ __all__ = ["CLAIMS", "FIGURES", "PARTS", "cosines"]
 
 _SLIDES = "Li, Pan, Lyu & Li 2025, slides, Fig 1 (CIFAR-10 features)"
 _SIZES: dict[Scale, dict[str, Any]] = {
-    "smoke": {"of": "digits", "channels": (4, 8), "train": 150, "epochs": 2, "steps": 100, "seeds": 1},
+    "smoke": {"of": "digits", "channels": (4, 8), "train": 150, "epochs": 2, "steps": 100, "seeds": 10},
     "laptop": {
         "of": "digits",
         "channels": (8, 16, 32),
         "train": None,
         "epochs": 15,
         "steps": 1000,
-        "seeds": 5,
+        "seeds": 10,
     },
     "paper": {
         "of": "cifar10",
@@ -41,7 +41,7 @@ _SIZES: dict[Scale, dict[str, Any]] = {
         "epochs": 12,
         "batch": 512,
         "steps": 1000,
-        "seeds": 5,
+        "seeds": 10,
     },
 }
 _PARTS = ("features-two", "features-ten")

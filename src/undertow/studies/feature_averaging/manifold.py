@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow.drawing.titles import small_title
-from undertow.studies.claims import SHARE, Claim, Finding, decide
+from undertow.studies.claims import Claim, Finding, decide
 from undertow.studies.data_names import written
 from undertow.studies.feature_averaging.lines import after_training, mean
 from undertow.studies.study import Figure, Part, Scale
@@ -33,7 +33,7 @@ _SUBSPACE: dict[Scale, dict[str, Any]] = {
         "width": 20,
         "epochs": 200,
         "points": 4,
-        "seeds": 1,
+        "seeds": 10,
         "rounds": 0,
     },
     "laptop": {
@@ -43,8 +43,8 @@ _SUBSPACE: dict[Scale, dict[str, Any]] = {
         "n": 400,
         "width": 50,
         "epochs": 1000,
-        "points": 20,
-        "seeds": 5,
+        "points": 12,
+        "seeds": 10,
         "rounds": 1,
     },
     "paper": {
@@ -55,7 +55,7 @@ _SUBSPACE: dict[Scale, dict[str, Any]] = {
         "width": 1000,
         "epochs": 2000,
         "points": 500,
-        "seeds": 5,
+        "seeds": 10,
         "rounds": 2,
     },
 }
@@ -66,7 +66,7 @@ _PCA: dict[Scale, dict[str, Any]] = {
         "width": 20,
         "epochs": 10,
         "points": 4,
-        "seeds": 1,
+        "seeds": 10,
         "tangent": 3,
         "rounds": 0,
     },
@@ -75,8 +75,8 @@ _PCA: dict[Scale, dict[str, Any]] = {
         "k": 16,
         "width": 100,
         "epochs": 60,
-        "points": 20,
-        "seeds": 5,
+        "points": 12,
+        "seeds": 10,
         "tangent": 4,
         "rounds": 1,
     },
@@ -86,7 +86,7 @@ _PCA: dict[Scale, dict[str, Any]] = {
         "width": 1000,
         "epochs": 50,
         "points": 1000,
-        "seeds": 5,
+        "seeds": 10,
         "tangent": 12,
         "rounds": 2,
     },
@@ -172,14 +172,14 @@ def splits(frame: polars.DataFrame) -> polars.DataFrame:
     return after_training(frame, "off-manifold").pivot("key", index=index, values="value").sort(index)
 
 
-def mostly_off(frame: polars.DataFrame, *, start: str) -> Finding:
-    """Per seed the off-manifold share of the squared length, against one half: more across the manifold than along."""
+def off_subspace(frame: polars.DataFrame, *, start: str) -> Finding:
+    """Per seed the share of the squared length off the data's subspace, less that of a random direction."""
     table = _of_start(splits(frame), start)
     note = (
-        f"effect: share of ‖δ‖² off the data's subspace; a random direction has {mean(table['chance']):.2g}; within "
-        f"the subspace the boundary is {mean(table['stretch']):.3g} times as far"
+        f"effect: share of ‖δ‖² off the data's subspace ({mean(table['off']):.2g}), less that of a random direction "
+        f"({mean(table['chance']):.2g}); within the subspace the boundary is {mean(table['stretch']):.3g} times as far"
     )
-    return decide(table["off"].to_list(), above=0.5, within=SHARE, note=note)
+    return decide((table["off"] - table["chance"]).to_list(), above=0.0, note=note)
 
 
 def beyond_chance(frame: polars.DataFrame, *, key: str) -> Finding:
@@ -189,8 +189,9 @@ def beyond_chance(frame: polars.DataFrame, *, key: str) -> Finding:
     excess = (table[key] - table[f"chance{suffix}"]).to_list()
     what = "tangent planes of local PCA" if suffix else "plane of the first principal directions"
     note = (
-        f"effect: share of ‖δ‖² off the {what}, less that of a random direction "
-        f"({mean(table[f'chance{suffix}']):.2g}); on {written(table['data_name'])}"
+        f"effect: share of ‖δ‖² off the {what} ({mean(table[key]):.2g}), less that of a random direction "
+        f"({mean(table[f'chance{suffix}']):.2g}); within the principal plane the boundary is "
+        f"{mean(table['stretch']):.3g} times as far; on {written(table['data_name'])}"
     )
     return decide(excess, above=0.0, note=note)
 
@@ -203,16 +204,6 @@ def beyond_data(frame: polars.DataFrame) -> Finding:
         f"({mean(table['data']):.2g}); on {written(table['data_name'])}"
     )
     return decide((table["off"] - table["data"]).to_list(), above=0.0, note=note)
-
-
-def mostly_off_pca(frame: polars.DataFrame) -> Finding:
-    """Per seed the off-plane share, against one half."""
-    table = splits(frame)
-    note = (
-        f"effect: share of ‖δ‖² off the principal plane; chance {mean(table['chance']):.2g}; within the plane the "
-        f"boundary is {mean(table['stretch']):.3g} times as far; on {written(table['data_name'])}"
-    )
-    return decide(table["off"].to_list(), above=0.5, within=SHARE, note=note)
 
 
 def _of_start(table: polars.DataFrame, start: str) -> polars.DataFrame:
@@ -286,9 +277,9 @@ _IN_SUBSPACE, _ON_DIGITS = ("manifold-subspace",), ("manifold-pca",)
 CLAIMS = (
     Claim(
         "F-r.he",
-        "On data in a subspace the smallest perturbations leave it: more than half of ‖δ‖² is across (He's start).",
+        "On data in a subspace the smallest perturbations leave it more than a random direction would (He's start).",
         _DIMPLED,
-        lambda frame: mostly_off(frame, start="he"),
+        lambda frame: off_subspace(frame, start="he"),
         _IN_SUBSPACE,
         "manifold",
     ),
@@ -296,25 +287,18 @@ CLAIMS = (
         "F-r.tiny",
         "The same from a tiny start (σ = 1e-4).",
         _DIMPLED,
-        lambda frame: mostly_off(frame, start="tiny"),
+        lambda frame: off_subspace(frame, start="tiny"),
         _IN_SUBSPACE,
         "manifold",
     ),
     Claim(
-        "F-r.pca",
-        "On digit images the smallest perturbations leave the principal plane: more than half of ‖δ‖² is across.",
-        _DIMPLED,
-        mostly_off_pca,
-        _ON_DIGITS,
-        "manifold",
-    ),
-    Claim(
         "F-r.pca-data",
-        "They leave the principal plane more than the data themselves do.",
+        "On digit images the smallest perturbations leave the principal plane more than the data themselves do.",
         _DIMPLED,
         beyond_data,
         _ON_DIGITS,
         "manifold",
+        check="the plane is chosen to hold the data, so that a random direction leaves it more than they do as well",
     ),
     Claim(
         "F-r.pca-chance",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from undertow.errors import InputError
 from undertow.studies.claims import POSITIVE, SHARE, Claim, Finding, decide
 from undertow.studies.feature_averaging.sizes import (
+    SEEN,
     by_seed,
     exponents,
     in_every_part,
@@ -170,6 +171,7 @@ CLAIMS = (
         collapse,
         parts=(*_BY_D, *_BY_K),
         figure="robust-accuracy",
+        hindsight=SEEN,
     ),
     Claim(
         "F-f.k",
@@ -178,6 +180,7 @@ CLAIMS = (
         radius_by_k,
         parts=_BY_K,
         figure="radius-by-k",
+        hindsight=SEEN,
     ),
     Claim(
         "F-f.d",
@@ -186,6 +189,7 @@ CLAIMS = (
         radius_by_d,
         parts=_BY_D,
         figure="radius-by-d",
+        check="centres are √d long, so that a classifier of any fixed geometry has the exponent 1/2, f_robust's too",
     ),
     Claim(
         "F-g",
@@ -193,6 +197,7 @@ CLAIMS = (
         f"{_THEOREM} (for any choice of bias)",
         lambda frame: other_biases(frame, "robust", "biases with 90 % accuracy or more"),
         parts=_BY_K,
+        hindsight=SEEN,
     ),
     Claim(
         "F-g.literal",
@@ -200,6 +205,7 @@ CLAIMS = (
         f"{_THEOREM} (for any choice of bias)",
         lambda frame: other_biases(frame, "robust_any", "all biases, constants included"),
         parts=_BY_K,
+        hindsight=SEEN,
     ),
     Claim(
         "F-i",
@@ -208,6 +214,7 @@ CLAIMS = (
         direction_succeeds,
         parts=(*_BY_D, *_BY_K),
         figure="radius-by-d",
+        hindsight=SEEN,
     ),
     Claim(
         "F-i.optimal",
@@ -216,5 +223,6 @@ CLAIMS = (
         direction_optimal,
         parts=("averaging",),
         figure="radius-by-d",
+        hindsight=SEEN,
     ),
 )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CLAIMS"]
 
+_BUILT = "f_robust is built and not trained: its radius follows from how, and the certificate must agree"
 _ROBUST = "Li, Pan, Lyu & Li 2025, slides: There Exists the Robust Solution"
 
 
@@ -72,6 +73,7 @@ CLAIMS = (
         robust_exists,
         parts=("robust-by-d", "robust-by-k"),
         figure="robust-accuracy",
+        check=_BUILT,
     ),
     Claim(
         "F-h.d",
@@ -80,6 +82,7 @@ CLAIMS = (
         robust_by_d,
         parts=("robust-by-d",),
         figure="radius-by-d",
+        check=_BUILT,
     ),
     Claim(
         "F-h.k",
@@ -88,6 +91,7 @@ CLAIMS = (
         robust_by_k,
         parts=("robust-by-k",),
         figure="radius-by-k",
+        check=_BUILT,
     ),
     Claim(
         "F-j",

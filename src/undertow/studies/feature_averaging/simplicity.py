@@ -25,14 +25,14 @@ __all__ = ["CLAIMS", "FIGURES", "PARTS", "early_settings", "slab_settings"]
 _LEARNED = 0.9
 _SHAH = "Shah et al. 2020; Li 2024 talk, Connection to Simplicity Bias"
 _SLABS: dict[Scale, dict[str, Any]] = {
-    "smoke": {"d": 10, "n": 200, "width": 20, "epochs": 300, "points": 200, "seeds": 2},
-    "laptop": {"d": 20, "n": 1000, "width": 50, "epochs": 1000, "points": 1000, "seeds": 5},
-    "paper": {"d": 50, "n": 50000, "width": 300, "epochs": 2000, "points": 10000, "seeds": 5},
+    "smoke": {"d": 10, "n": 200, "width": 20, "epochs": 300, "points": 200, "seeds": 10},
+    "laptop": {"d": 20, "n": 1000, "width": 50, "epochs": 1000, "points": 1000, "seeds": 10},
+    "paper": {"d": 50, "n": 50000, "width": 300, "epochs": 2000, "points": 10000, "seeds": 10},
 }
 _EARLY: dict[Scale, dict[str, Any]] = {
-    "smoke": {"n": 200, "width": 20, "epochs": 300, "seeds": 2},
-    "laptop": {"n": 600, "width": 50, "epochs": 2000, "seeds": 5},
-    "paper": {"n": 10000, "width": 500, "epochs": 20000, "seeds": 5},
+    "smoke": {"n": 200, "width": 20, "epochs": 300, "seeds": 10},
+    "laptop": {"n": 600, "width": 50, "epochs": 2000, "seeds": 10},
+    "paper": {"n": 10000, "width": 500, "epochs": 20000, "seeds": 10},
 }
 
 
@@ -146,6 +146,7 @@ def early_linear(frame: polars.DataFrame) -> Finding:
     table = likeness(frame)
     reached = table.filter(polars.col("accuracy") >= polars.col("linear_accuracy") - 0.01)
     first = reached.group_by("seed", maintain_order=True).first().sort("seed")
+    start = table.group_by("seed", maintain_order=True).first().sort("seed")
     last = table.group_by("seed", maintain_order=True).last().sort("seed")
     if first.is_empty():
         raise InputError("no network became as accurate as the linear model: train longer")
@@ -153,8 +154,9 @@ def early_linear(frame: polars.DataFrame) -> Finding:
     accuracy = [f"{mean(last[key]):.3f}" for key in ("accuracy", "linear_accuracy")]
     note = (
         "effect: R² of the logit's best linear fit when the network first is as accurate as the best linear model "
-        f"(at the end {mean(last['linearity']):.3f}); share of decisions equal to that model's then {agree[0]}, "
-        f"at the end {agree[1]}; accuracy at the end {accuracy[0]} against {accuracy[1]}"
+        f"(before training, by chance, {mean(start['linearity']):.3f}; at the end {mean(last['linearity']):.3f}); "
+        f"share of decisions equal to that model's then {agree[0]}, at the end {agree[1]}; "
+        f"accuracy at the end {accuracy[0]} against {accuracy[1]}"
     )
     return decide(first["linearity"].to_list(), above=0.9, within=SHARE, note=note)
 
