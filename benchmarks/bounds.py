@@ -5,7 +5,7 @@ x86), where its dense Jacobian is formed. A violation is a sample whose true nor
 ``error``, or NaN with a status that calls itself good.
 
     python benchmarks/bounds.py                    all families, float32 and float64, exact and Lanczos
-    python benchmarks/bounds.py --share 0.1        a tenth of the networks
+    python benchmarks/bounds.py --share 0.1 --device cuda   a tenth of the networks, on a GPU
     python benchmarks/bounds.py --before ../old/src   CPU time of ordinary networks against an older checkout
     python benchmarks/bounds.py --timing --device cuda --points 10000
 """
@@ -280,14 +280,15 @@ class Tally:
     widest: float = 0.0
 
 
-def judge(net: nn.Sequential, x: Tensor, tally: Tally, method: str, *, layered: bool) -> None:
+def judge(net: nn.Sequential, x: Tensor, tally: Tally, method: str, *, layered: bool, device: str) -> None:
     true = true_norms(net, x)
     try:
-        found = ut.jacobian_norms(plain(net) if layered else net, x, method=method)  # type: ignore[arg-type]
+        own = copy.deepcopy(plain(net) if layered else net).to(device)
+        found = ut.jacobian_norms(own, x.to(device), method=method)  # type: ignore[arg-type]
     except ModelError:  # a network that overflows in this precision is refused in a sentence
         tally.refused += 1
         return
-    value, bound = found.value.numpy().astype(LONG), found.error.numpy().astype(LONG)
+    value, bound = (each.cpu().numpy().astype(LONG) for each in (found.value, found.error))
     tally.networks += 1
     tally.samples += len(x)
     unknown = np.isnan(value) & np.isinf(bound)  # said to be so
@@ -298,7 +299,7 @@ def judge(net: nn.Sequential, x: Tensor, tally: Tally, method: str, *, layered: 
         tally.widest = max(tally.widest, float((bound / value)[value > 0].max()))
 
 
-def violations(share: float) -> int:
+def violations(share: float, device: str) -> int:
     print(
         "family         precision method  networks samples outside NaN beyond-float64 refused widest-good-bound"
     )
@@ -310,7 +311,9 @@ def violations(share: float) -> int:
                 for seed in range(max(1, round(family.count * share / 4))):
                     torch.manual_seed(seed + 10_000 * (method == "krylov"))
                     net, x = family.make(seed)
-                    judge(net.to(dtype), x.to(dtype), tally, method, layered=bool(seed // 2 % 2))
+                    judge(
+                        net.to(dtype), x.to(dtype), tally, method, layered=bool(seed // 2 % 2), device=device
+                    )
                 broken += tally.violated + tally.silent
                 print(
                     f"{family.name:14} {str(dtype)[6:]:9} {method:7} {tally.networks:8d} {tally.samples:7d} "
@@ -407,7 +410,7 @@ def main() -> None:
     elif options.before:
         compare(options.before, options.device, options.points)
     else:
-        sys.exit(1 if violations(options.share) else 0)
+        sys.exit(1 if violations(options.share, options.device) else 0)
 
 
 if __name__ == "__main__":
