@@ -28,7 +28,7 @@ def over(axis: str, values: dict[Any, float], key: str) -> Frame:
     return lambda: polars.DataFrame(
         row
         for value, reading in values.items()
-        for seed in range(5)
+        for seed in range(10)
         for row in rows(
             axis,
             "feature-coefficients",
@@ -65,7 +65,7 @@ def robust_by_k(exponent: float) -> Frame:
         row
         for threshold in (0.5, THRESHOLD)
         for k in COUNTS.values()
-        for seed in range(5)
+        for seed in range(10)
         for row in rows(
             "robust-by-k",
             "cluster-radius",
@@ -83,7 +83,7 @@ def steepness(other: str, ours: float, theirs: float) -> Frame:
 
     def frame() -> polars.DataFrame:
         found = []
-        for seed in range(5):
+        for seed in range(10):
             found += rows("averaging", "cluster-radius", {"steepness": ours}, seed=seed, d=LARGEST, k=10)
             for d, value in ((LARGEST, theirs * jitter(seed)), (384, ours**2 / theirs)):
                 for threshold in (THRESHOLD, 0.5) if other == "robust-by-d" else (None,):
@@ -110,7 +110,7 @@ def optimal(ratio: float) -> Frame:
 def decoupled(own: float, cross: float) -> Frame:
     return lambda: polars.DataFrame(
         row
-        for seed in range(5)
+        for seed in range(10)
         for row in rows(
             "decoupling",
             "feature-coefficients",
@@ -179,13 +179,13 @@ def test_seeds_that_saw_one_size_do_not_dilute_the_worst_of_all() -> None:
     for claim, key in (("F-f", "attacked@reach"), ("F-i", "averaged@reach")):
         more = [
             row
-            for seed in range(5, 20)
+            for seed in range(10, 20)
             for row in rows(
                 "averaging", "cluster-radius", {key: 0.0, "accuracy": 1.0}, seed=seed, d=LARGEST, k=10
             )
         ]
         found = CLAIMS[claim](polars.concat([one_size(key, 0.08)(), polars.DataFrame(more)]))
-        assert (found.verdict, found.n) == (Verdict.FAILS, 5)
+        assert (found.verdict, found.n) == (Verdict.FAILS, 10)
 
 
 def test_accuracy_is_told_with_its_trend() -> None:

@@ -25,7 +25,7 @@ CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
 
 
 def made_up(
-    rank: Callable[[float, int, float], float], *, loss: float = 0.001, seeds: int = 5
+    rank: Callable[[float, int, float], float], *, loss: float = 0.001, seeds: int = 10
 ) -> polars.DataFrame:
     """Records of a stable rank that is a function of progress, seed and init scale."""
     rows = [
@@ -55,7 +55,7 @@ def test_falling_to_below_two_holds() -> None:
     frame = made_up(lambda t, seed, _: 1.5 + 50 * (1 - t) ** 20 + 0.01 * seed)
     assert CLAIMS["R-a.falls"](frame).verdict is Verdict.HOLDS
     assert CLAIMS["R-a.limit"](frame).verdict is Verdict.HOLDS
-    assert CLAIMS["R-a.limit"](frame).effect == pytest.approx(1.52, abs=0.01)
+    assert CLAIMS["R-a.limit"](frame).effect == pytest.approx(1.545, abs=0.01)
 
 
 def test_one_init_that_rises_is_enough_against_falling() -> None:
