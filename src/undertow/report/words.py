@@ -120,7 +120,8 @@ def finding(found: Finding) -> str:
     >>> finding(decide_share([True] * 6, above=0.5))
     'effect 1 (share of seeds), [0.5407, 1], covers at least 95 %, n = 6; claimed: above 0.5'
     """
-    numbers = [number for number in (found.effect, *(found.interval or ())) if number is not None]
+    known = (found.effect, *(found.interval or ()), found.line)
+    numbers = [number for number in known if number is not None]
     # Four digits, unless they make different numbers look the same.
     digits = next((d for d in (4, 6) if len({f"{n:.{d}g}" for n in numbers}) == len(set(numbers))), 8)
     parts = []
@@ -165,20 +166,17 @@ def asides(entry: Entry) -> list[str]:
 def family(judged: Family) -> str:
     """How many claims were judged together, and how many of the verdicts may be false.
 
-    >>> from undertow.studies.ledger import Family >>> family(Family(claims=20, decided=14, decided_alone=16,
-    expected_false_alone=0.43, complete=True)) 'Of 20 claims judged together 14 are decided, of which at most 0.7 are
-    expected to be false; alone, 16 would be, and up to 0.43 if there were nothing to any of them.'
+    >>> from undertow.studies.ledger import Family
+    >>> print(family(Family(claims=1, decided=1, decided_alone=1, expected_false_alone=0.02, complete=True))[:51])
+    1 claim judged together: 1 decided, at most 0.05 of
     """
     if not judged.claims:
         return "No claim could be tested yet." if not judged.complete else "No claim could be tested."
-    some = "is" if judged.decided == 1 else "are"
-    waiting = (
-        "" if judged.complete else " Trials are missing: with them more claims join, and this may change."
-    )
+    more = "" if judged.complete else " Trials are missing: with them more claims join, and this may change."
     return (
-        f"Of {plural(judged.claims, 'claim')} judged together {judged.decided} {some} decided, of which at most "
-        f"{judged.expected_false:.2g} are expected to be false; alone, {judged.decided_alone} would be, and up to "
-        f"{judged.expected_false_alone:.2g} if there were nothing to any of them.{waiting}"
+        f"{plural(judged.claims, 'claim')} judged together: {judged.decided} decided, at most "
+        f"{judged.expected_false:.2g} of these expected to be false. Alone, {judged.decided_alone} would be decided, "
+        f"{judged.expected_false_alone:.2g} by chance if every claim were on its line.{more}"
     )
 
 

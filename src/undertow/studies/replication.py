@@ -15,8 +15,12 @@ from undertow.studies.exact_tests import binomial_test, sign_test
 from undertow.studies.ledger import Entry
 from undertow.studies.multiplicity import LEVEL
 
-__all__ = ["Change", "Comparison", "Pair", "chances", "compare"]
+__all__ = ["JEFFREYS", "Change", "Comparison", "Pair", "Prior", "chances", "compare", "spread"]
 
+Prior = dict[float, float]
+"""Weights of the shapes a of Beta(a, a): small for claims that are one-sided, large for such as lie near their line."""
+JEFFREYS: Prior = {0.5: 1.0}
+_SHAPES = tuple(2.0**power for power in range(-5, 4))
 _OPPOSITE = {
     Verdict.HOLDS: Verdict.FAILS,
     Verdict.FAILS: Verdict.HOLDS,
@@ -128,8 +132,9 @@ def compare(first: Iterable[Entry], second: Iterable[Entry]) -> Comparison:
     chosen: dict[tuple[str, ...], Entry] = {}
     for entry in sorted(first, key=lambda each: each.seed_set != "own"):
         chosen.setdefault(_key(entry), entry)
+    prior = spread(chosen.values())
     others = [entry for entry in second if chosen.get(_key(entry)) != entry]
-    pairs = [_pair(chosen[_key(entry)], entry) for entry in others if _key(entry) in chosen]
+    pairs = [_pair(chosen[_key(entry)], entry, prior) for entry in others if _key(entry) in chosen]
     order = list(Change)
     pairs.sort(key=lambda pair: (order.index(pair.change), _key(pair.first)))
     found = {_key(pair.first) for pair in pairs}
@@ -138,22 +143,41 @@ def compare(first: Iterable[Entry], second: Iterable[Entry]) -> Comparison:
     return Comparison(tuple(pairs), alone, tuple(sorted(shared)))
 
 
-def chances(first: Entry, n: int) -> tuple[float, float]:
+def spread(entries: Iterable[Entry]) -> Prior:
+    """How one-sided the claims of a ledger are: a weight for each Beta(a, a) of the share of seeds above a line.
+
+    The weights are the likelihoods of all tested claims' seeds, decided or not, so that the prediction for those
+    which were decided is not made too bold by their having been chosen.
+    """
+    logs = dict.fromkeys(_SHAPES, 0.0)
+    for entry in entries:
+        found = entry.finding
+        if found.p is not None and found.estimand == "median" and not entry.is_check:
+            for a in _SHAPES:
+                logs[a] += math.log(_beta_binomial(found.agree, found.agree + found.against, a, a))
+    largest = max(logs.values())
+    weights = {a: math.exp(log - largest) for a, log in logs.items()}
+    total = math.fsum(weights.values())
+    return {a: weight / total for a, weight in weights.items()}
+
+
+def chances(first: Entry, n: int, prior: Prior = JEFFREYS) -> tuple[float, float]:
     """The chances that n other seeds leave a decided claim undecided, and that they decide the opposite.
 
-    Of the first ledger's seeds k of m were on the side of its verdict. With Jeffreys' prior Beta(½, ½) on the share
-    of such seeds, the number among n others is beta-binomial with k + ½ and m − k + ½. Taking k/m itself for that
-    share would say that ten of ten will always be ten of ten. It is decided where the sign test's p is at most the
-    level that Benjamini & Hochberg left to the first ledger's family.
+    Of the first ledger's seeds k of m were on the side of its verdict. With Beta(a, a) on the share of such seeds,
+    the number among n others is beta-binomial with k + a and m − k + a, averaged over the ``prior`` of a. Taking k/m
+    itself for that share would say that ten of ten will always be ten of ten. A claim is decided where the test's p
+    is at most the level that Benjamini & Hochberg left to the first ledger's family.
     """
     found, family = first.finding, first.family
     holds = first.verdict is Verdict.HOLDS
     seeds = (found.agree, found.against) if holds else (found.against, found.agree)
-    on_side, beyond = (number + found.ties / 2 + 0.5 for number in seeds)
+    on_side, beyond = (number + found.ties / 2 for number in seeds)
     level = LEVEL * family.decided / family.claims if family.claims else LEVEL
+    weights = prior if found.estimand == "median" else JEFFREYS
     undecided = opposite = 0.0
     for k in range(n + 1):
-        chance = _beta_binomial(k, n, on_side, beyond)
+        chance = math.fsum(w * _beta_binomial(k, n, on_side + a, beyond + a) for a, w in weights.items())
         decided = n >= FEWEST_SEEDS and _p(first, k, n, holds=holds) <= level
         undecided += 0.0 if decided else chance
         opposite += chance if decided and not _beyond(first, k, n, holds=holds) else 0.0
@@ -184,7 +208,7 @@ def _beta_binomial(k: int, n: int, a: float, b: float) -> float:
     return math.comb(n, k) * math.exp(log_beta(k + a, n - k + b) - log_beta(a, b))
 
 
-def _pair(first: Entry, second: Entry) -> Pair:
+def _pair(first: Entry, second: Entry, prior: Prior) -> Pair:
     was, now = first.verdict, second.verdict
     if was is now:
         change = Change.SAME
@@ -196,7 +220,7 @@ def _pair(first: Entry, second: Entry) -> Pair:
         change = Change.LOST if second.finding.p is not None else Change.UNJUDGED
     if first.is_check or was not in _OPPOSITE or change is Change.UNJUDGED:
         return Pair(first, second, change)
-    return Pair(first, second, change, *chances(first, second.finding.n))
+    return Pair(first, second, change, *chances(first, second.finding.n, prior))
 
 
 def _key(entry: Entry) -> tuple[str, ...]:

@@ -15,9 +15,9 @@ __all__ = ["depends_on_unknown"]
 def depends_on_unknown(claim: Claim, frame: polars.DataFrame, finding: Finding) -> str:
     """A phrase where the finding depends on readings that are NaN, else nothing.
 
-    A test need not see them: in a comparison NaN passes for larger than everything, and filters drop it. So the test is
-    asked again with numbers in their place, below and above all others of their kind. Whoever never looks at
-    them finds the same three times.
+    A test need not see them: in a comparison NaN passes for larger than everything, and filters drop it. So the test
+    is asked again with numbers in their place, below and above all others of their kind. Whoever never looks at them
+    finds the same three times.
     """
     import polars
 

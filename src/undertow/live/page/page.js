@@ -301,8 +301,10 @@ function showVerdicts(news) {
   });
 }
 
+const two = (number) => String(Number(number.toPrecision(2)));
+
 const familyText = (family) => family.claims
-  ? `${many(family.claims, "claim")} judged together: ${family.decided} decided, of which at most ${short(family.expected_false)} are expected to be false; alone, ${family.decided_alone} would be.`
+  ? `${many(family.claims, "claim")} judged together: ${family.decided} decided, at most ${two(family.expected_false)} of these expected to be false. Alone, ${family.decided_alone} would be decided.`
   : "No claim could be tested.";
 
 function evidence(row) {
@@ -313,7 +315,7 @@ function evidence(row) {
     row.effect !== null ? `effect ${short(row.effect)}` : "",
     row.interval ? `[${short(row.interval[0])}, ${short(row.interval[1])}], covers ${least}${(100 * row.coverage).toFixed(1)} %` : "",
     `n = ${row.n}`,
-    row.p_adjusted !== null && !isOpen(row) ? `p = ${short(row.p)} alone, ${short(row.p_adjusted)} among ${many(row.family.claims, "claim")}${alone}` : "",
+    row.p_adjusted !== null && !isOpen(row) ? `p = ${two(row.p)} alone, ${two(row.p_adjusted)} among ${many(row.family.claims, "claim")}${alone}` : "",
     row.side ? `claimed: ${row.side} ${short(row.line)}` : "",
   ].filter(Boolean).join(" · ");
 }

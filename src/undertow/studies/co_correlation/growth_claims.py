@@ -155,6 +155,7 @@ CLAIMS = (
         f"{PAPER}, Assumption 5.4",
         bounded_slopes,
         (*_WIDTHS, *_OTHERS),
+        check="M is the largest slope that each activation has",
     ),
     Claim(
         "C-o.early",
