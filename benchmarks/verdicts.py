@@ -147,9 +147,7 @@ def main() -> None:
             most = max(most, numbers[0])
             shown = [f"{100 * number:.2f}" if number == number else "–" for number in numbers]
             print(f"{true:>12}{correlation:>17}" + f"{shown[0]:>10}{shown[1]:>8}{shown[2]:>8}{shown[3]:>10}")
-    print(
-        f"largest: {100 * most:.2f} % (without any effect every verdict is false: the expected share is what counts)\n"
-    )
+    print(f"largest expected share: {100 * most:.2f} %\n")
     print(f"Verdicts found of one claim, in %, normal values ({samples:,} samples)")
     print(f"{'shift':>12}" + "".join(f"{f'{n} seeds':>12}" for n in SEEDS))
     for shift in (0.5, 1.0, 1.5, 2.0, 3.0):
