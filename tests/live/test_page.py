@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.live.serving import LONG, live, sweeping, wait_for
+from tests.report.stores import publish_stable_rank
 from tests.runs.sweeps import tiny_study
 from undertow.runs.canonical import seal, unseal
 from undertow.runs.engines.here import Here
@@ -171,3 +172,20 @@ def test_a_token_lets_the_page_in_and_leaves_the_address(hostile: Path, chromium
         assert visitor.page.evaluate("document.cookie") == ""
         assert visitor.complaints == []
         visitor.page.close()
+
+
+def test_verdicts_wait_until_the_grid_is_complete(chromium: Any, tmp_path: Path) -> None:
+    published = publish_stable_rank(tmp_path, "paper", without=1)
+    with live(tmp_path) as server:
+        visitor = Visitor(chromium, server.url)
+        visitor.wait("#verdicts-note", "4 claims wait for trials: effects so far")
+        badges = visitor.page.locator(".verdict .badge")
+        assert set(badges.all_inner_texts()) == {"… so far"}
+        assert "effect" in visitor.text("#verdicts")
+        assert "p =" not in visitor.text("#verdicts")
+        assert len(publish_stable_rank(tmp_path, "paper")) == len(published) + 1
+        visitor.wait("#verdicts-note", r"\d hold")
+        visitor.wait("#verdicts", r"p = 0\.002 alone, 0\.00\d+ among 4 claims")
+        assert "4 claims judged together" in visitor.text("#verdicts")
+        assert "✓ holds" in badges.all_inner_texts()
+        assert visitor.complaints == []

@@ -50,9 +50,12 @@ def publish_stable_rank(
 ) -> list[str]:
     """The stable-rank study at scale smoke, ``without`` some of its trials; returns the ids of those published.
 
-    ``spoilt`` takes the place of one value in the middle of the first trial's training.
+    It has ten seeds, as many as verdicts ask for. ``spoilt`` takes the place of one value in the middle of the first
+    trial's training.
     """
-    (grid,) = find("stable-rank").grids("smoke", variant, parts=["main"])
+    (small,) = find("stable-rank").grids("smoke", variant, parts=["main"])
+    document = small.model_dump(mode="json")
+    grid = validate(StudyConfig, {**document, "grid": {**document["grid"], "seed": list(range(10))}})
     trials = [point.trial for point in grid.points][without:]
     records = {trial.id: falling(trial) for trial in trials}
     if spoilt is not None:

@@ -80,6 +80,34 @@ def test_every_claim_is_there_with_its_verdict(page: str) -> None:
     assert findings[0]["data-verdict"] == "holds"
 
 
+def test_both_p_and_the_family_are_told(page: str) -> None:
+    text = " ".join(Elements(page).text.split())
+    assert "covers 97.9 %, n = 10" in text
+    assert "p = 0.002 alone, 0.002" in text
+    assert "among 4 claims" in text
+    assert "4 claims judged together: 4 decided, at most 0.2 of these expected to be false" in text
+
+
+def test_checks_stand_apart_and_are_not_counted(tmp_path: Path) -> None:
+    publish_stable_rank(tmp_path, "paper")
+    store = ReadableStore(tmp_path)
+    (reproduction,) = reproductions(store)
+    first, *others = reproduction.study.claims
+    checked = dataclasses.replace(first, check="it is so by construction", hindsight="drawn late")
+    study = dataclasses.replace(reproduction.study, claims=(checked, *others))
+    reproduction = dataclasses.replace(reproduction, study=study)
+    elements = Elements(render(gather(store, [(reproduction, judge(reproduction))])))
+    text = " ".join(elements.text.split())
+    assert "Of 3 verdicts" in text
+    assert "3 claims judged together" in text
+    assert "a check, not counted among the verdicts: it is so by construction" in text
+    assert "its line was drawn after a look at its records: drawn late" in text
+    articles = [each for each in elements.all("article") if (each.get("class") or "").startswith("claim")]
+    assert [each["class"] for each in articles] == ["claim"] * 3 + ["claim check"]
+    findings = [each for each in elements.all("div") if each.get("class") == "finding"]
+    assert findings[-1]["data-verdict"] == "kept"
+
+
 def test_links_inside_the_page_lead_somewhere(page: str) -> None:
     elements = Elements(page)
     places = {attributes["id"] for _, attributes in elements.found if "id" in attributes}
@@ -168,7 +196,7 @@ def test_missing_and_damaged_trials_are_told(tmp_path: Path) -> None:
     flip(tmp_path / "trials" / published[0] / "records.jsonl", 40)
     page = write_report(Store(tmp_path), tmp_path / "report.html").read_text()
     elements = Elements(page)
-    assert "4 of 50 trials of stable-rank, variant paper, scale smoke are not there" in elements.text
+    assert "4 of 100 trials of stable-rank, variant paper, scale smoke are not there" in elements.text
     assert "records.jsonl is damaged" in elements.text
     findings = [each for each in elements.all("div") if each.get("class") == "finding"]
     assert {each["data-verdict"] for each in findings} == {"undecided"}
@@ -208,9 +236,9 @@ def test_a_study_with_both_copies_damaged_is_told_and_the_others_shown(tmp_path:
 
 
 def test_a_folder_where_nothing_has_run_yet_makes_a_report(tmp_path: Path) -> None:
-    publish_stable_rank(tmp_path, "paper", without=50)
+    publish_stable_rank(tmp_path, "paper", without=100)
     text = Elements(write_report(tmp_path, tmp_path / "report.html").read_text()).text
-    assert "50 of 50 trials" in text
+    assert "100 of 100 trials" in text
 
 
 def test_a_study_of_ones_own_may_have_the_name_of_a_known_one(tmp_path: Path) -> None:

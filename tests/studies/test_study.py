@@ -82,7 +82,7 @@ def test_networks_that_diverged_are_told_and_excuse_a_test_that_needs_them(
     store = Store(tmp_path)
     assert sweep(store, *study.grids("smoke", "paper"), engine=Here()).complete
     first, second = (entry.finding for entry in ledger(store))
-    assert first.note == "2 seeds are too few, 5 are needed; 1 of 2 trials diverged"
+    assert first.note == "2 seeds are too few, 6 are needed; 1 of 2 trials diverged"
     assert second.verdict is Verdict.UNDECIDED
     assert "it cannot be judged on what is there" in second.note
 

@@ -62,6 +62,8 @@ def reproduce(
     scale: Literal["smoke", "laptop", "paper"] = "laptop",
     variant: str = "paper",
     part: tuple[str, ...] = (),
+    seeds: int | None = None,
+    first_seed: int | None = None,
     runs: Path = Path("runs"),
     engine: EngineName = "auto",
     workers: Workers = None,
@@ -80,13 +82,17 @@ def reproduce(
         paper follows the text, authors their code.
     part: tuple[str, ...]
         Only these parts of the study; can be given several times.
+    seeds: int
+        How many seeds each network of the grid has, in place of the study's own number.
+    first_seed: int
+        The first of them: others than the study's own are a replication, and judged by themselves.
     runs: Path
         The folder of the runs; what is finished there is not computed again.
     """
-    from undertow.cli.sweeps import run_studies
+    from undertow.cli.sweeps import on_seeds, run_studies
     from undertow.studies import find
 
-    grids = find(study).grids(scale, variant, parts=part)
+    grids = on_seeds(runs, find(study).grids(scale, variant, parts=part), count=seeds, first=first_seed)
     return run_studies(
         runs, list(grids), engine=engine, workers=workers, address=address, keep_weights=weights
     )
@@ -147,8 +153,18 @@ def resume(
 
 
 @app.command
-def claims(runs: Runs, *, json: Json = False) -> int:
-    """The verdict on every claim of the studies in a folder."""
+def claims(runs: Runs, *, against: Path | None = None, json: Json = False) -> int:
+    """The verdict on every claim of the studies in a folder, or those that another folder does not share.
+
+    Parameters
+    ----------
+    against: Path
+        A folder of the same studies on other seeds; it may be the same one, where that holds a replication.
+    """
+    if against is not None:
+        from undertow.cli.replications import print_replication
+
+        return print_replication(runs, against, as_json=json)
     from undertow.cli.show import print_claims
 
     return print_claims(runs, as_json=json)

@@ -13,13 +13,13 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from undertow.cli.show import VERDICT_COLOURS, print_json
+from undertow.cli.show import VERDICT_COLOURS, place, print_json
 from undertow.cli.sparklines import Line, main_curves, sparkline
 from undertow.drawing.palette import MARKS
 from undertow.live.folder import Folder
 from undertow.live.follow import Follower
 from undertow.report.readable import ReadableStore
-from undertow.report.words import plural
+from undertow.report.words import plural, seeds
 from undertow.runs.store import StoredStudy
 from undertow.studies.ledger import Entry, ledger
 
@@ -48,7 +48,8 @@ def print_store(runs: Path, *, as_json: bool) -> int:
                 "damaged": store.problems,
                 "running": {group: [each.step, each.steps] for group, each in follower.running.items()},
                 "failed": {group: each.sentence for group, each in follower.failures.items()},
-                "verdicts": Counter(str(entry.finding.verdict) for entry in entries),
+                "verdicts": Counter(str(entry.verdict) for entry in entries if not entry.is_check),
+                "checks": Counter(str(entry.verdict) for entry in entries if entry.is_check),
             }
         )
         return 1 if store.problems or incomplete else 0
@@ -57,7 +58,7 @@ def print_store(runs: Path, *, as_json: bool) -> int:
     for stored, row in zip(studies, rows, strict=True):
         axes = dict.fromkeys(name for _, columns in stored.trials for name in columns)
         lines = main_curves(store.frame(stored), list(axes))
-        _print_curves(console, f"{row['study']} {row['part']} ({row['variant']}, {row['scale']})", lines)
+        _print_curves(console, f"{row['study']} {row['part']} ({_where(row)})", lines)
     _print_verdicts(console, entries)
     _print_troubles(console, store, follower)
     place = shlex.quote(str(runs))
@@ -77,6 +78,7 @@ def _row(store: ReadableStore, stored: StoredStudy) -> dict[str, Any]:
         "variant": config.variant,
         "scale": config.scale,
         "part": config.part,
+        "seed_set": config.seed_set,
         "trials": len(stored.trials),
         "finished": status["finished"],
         "diverged": status["diverged"],
@@ -84,15 +86,19 @@ def _row(store: ReadableStore, stored: StoredStudy) -> dict[str, Any]:
     }
 
 
+def _where(row: dict[str, Any]) -> str:
+    return ", ".join(filter(None, (row["variant"], row["scale"], seeds(row["seed_set"]))))
+
+
 def _print_studies(console: Console, rows: list[dict[str, Any]]) -> None:
     if console.width < _WIDE:
         for row in rows:
-            names = f"{row['study']} {row['part']} ({row['variant']}, {row['scale']})"
+            names = f"{row['study']} {row['part']} ({_where(row)})"
             counts = [f"{row[name]} {name}" for name in _COUNTS[1:] if row[name]]
             console.print(f"[bold]{escape(names)}[/]: {plural(row['trials'], 'trial')}, {', '.join(counts)}")
         return
-    for (study, *where), parts in groupby(rows, key=lambda row: (row["study"], row["variant"], row["scale"])):
-        console.print(f"[bold]{escape(study)}[/] ({escape(', '.join(where))})")
+    for (study, where), parts in groupby(rows, key=lambda row: (row["study"], _where(row))):
+        console.print(f"[bold]{escape(study)}[/] ({escape(where)})")
         table = Table("part", *_COUNTS, pad_edge=False, box=None)
         for column in table.columns[1:]:
             column.justify = "right"
@@ -128,15 +134,21 @@ def _print_curves(console: Console, title: str, lines: list[Line]) -> None:
 def _print_verdicts(console: Console, entries: list[Entry]) -> None:
     """One line a claim, by study; `undertow claims` has the whole sentences and the evidence."""
     longest = max((len(entry.claim.id) for entry in entries), default=0)
-    by_study = groupby(entries, key=lambda entry: (entry.study, entry.variant, entry.scale))
-    for (study, *where), group in by_study:
-        found = list(group)
-        counts = Counter(str(entry.finding.verdict) for entry in found)
-        parts = [f"[{VERDICT_COLOURS[name]}]{counts[name]} {name}[/]" for name in MARKS if counts[name]]
+    for names, group in groupby(entries, key=place):
+        found = sorted(group, key=lambda entry: entry.is_check)
+        study, _, where = names.partition(", ")
+        counts = [
+            Counter(str(each.verdict) for each in found if each.is_check is check) for check in (False, True)
+        ]
+        verdicts, checks = (
+            ", ".join(f"[{VERDICT_COLOURS[name]}]{many[name]} {name}[/]" for name in MARKS if many[name])
+            for many in counts
+        )
+        said = "; ".join(filter(None, (verdicts, checks and f"checks: {checks}")))
         console.print()
-        console.print(f"[bold]{escape(study)} claims[/] ({escape(', '.join(where))}): {', '.join(parts)}")
+        console.print(f"[bold]{escape(study)} claims[/] ({escape(where)}): {said}")
         for entry in found:
-            verdict = str(entry.finding.verdict)
+            verdict = str(entry.verdict)
             mark = f"[{VERDICT_COLOURS[verdict]}]{MARKS[verdict]}[/]"
             text = f"  {mark} {escape(entry.claim.id):<{longest}}  {escape(entry.claim.text)}"
             console.print(text, no_wrap=True, overflow="ellipsis")

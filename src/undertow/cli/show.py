@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,23 @@ from undertow.runs.canonical import plain
 from undertow.studies import STUDIES, find
 from undertow.studies.ledger import Entry, ledger
 
-__all__ = ["VERDICT_COLOURS", "print_claims", "print_json", "print_ledger", "print_problems", "print_studies"]
+__all__ = [
+    "VERDICT_COLOURS",
+    "place",
+    "print_claims",
+    "print_json",
+    "print_ledger",
+    "print_problems",
+    "print_studies",
+]
 
-VERDICT_COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
+VERDICT_COLOURS = {
+    "holds": "green",
+    "fails": "red",
+    "undecided": "yellow",
+    "as it must be": "cyan",
+    "violated": "bold red",
+}
 
 
 def print_json(value: Any) -> None:
@@ -79,14 +94,23 @@ def print_problems(store: ReadableStore, console: Console) -> None:
 
 
 def print_ledger(console: Console, entries: list[Entry]) -> None:
-    """The ledger for people: a claim's verdict, its sentence, the numbers, its circumstances."""
-    for entry in entries:
-        finding = entry.finding
-        where = f"{entry.study}, {entry.variant}, {entry.scale}"
-        console.print(f"[bold]{entry.claim.id}[/]  [{VERDICT_COLOURS[finding.verdict]}]{finding.verdict}[/]")
-        for line in (
-            escape(entry.claim.text),
-            words.finding(finding),
-            f"[dim]{escape(where)}; {escape(finding.note)}[/]",
-        ):
-            console.print(Padding(line, (0, 0, 0, 4)))
+    """The ledger for people: each claim's verdict, sentence, numbers and circumstances, study by study; then checks."""
+    for names, group in groupby(entries, key=place):
+        found = list(group)
+        for entry in sorted(found, key=lambda each: each.is_check):
+            _print_entry(console, entry, names)
+        console.print(Padding(f"[bold]{escape(names)}[/]: {words.family(found[0].family)}", (0, 0, 1, 0)))
+
+
+def place(entry: Entry) -> str:
+    """Where a claim was judged: study, variant, scale, and the seeds where they are not the study's own."""
+    return ", ".join(filter(None, (entry.study, entry.variant, entry.scale, words.seeds(entry.seed_set))))
+
+
+def _print_entry(console: Console, entry: Entry, names: str) -> None:
+    verdict = entry.verdict
+    console.print(f"[bold]{entry.claim.id}[/]  [{VERDICT_COLOURS[verdict]}]{verdict}[/]")
+    about = "; ".join(filter(None, (names, entry.finding.note, *words.asides(entry))))
+    numbers = "; ".join(filter(None, (words.finding(entry.finding), words.among(entry))))
+    for line in (escape(entry.claim.text), numbers, f"[dim]{escape(about)}[/]"):
+        console.print(Padding(line, (0, 0, 0, 4)))

@@ -10,18 +10,33 @@ from rich.console import Console
 from rich.markup import escape
 
 from undertow.cli.show import print_ledger, print_problems
+from undertow.report.readable import ReadableStore
 from undertow.runs.engines import engine as make_engine
 from undertow.runs.engines.worker import Engine
 from undertow.runs.grid import StudyConfig
 from undertow.runs.interrupt import Interrupt
+from undertow.runs.seed_sets import refuse_overlap, replicated
 from undertow.runs.store import Store
 from undertow.runs.sweep import SweepOutcome, sweep
 from undertow.runs.watch import Bars, Lines, Watch
 from undertow.studies import STUDIES
 
-__all__ = ["run_parts", "run_studies"]
+__all__ = ["on_seeds", "run_parts", "run_studies"]
 
 DONE, INCOMPLETE, INTERRUPTED = 0, 1, 130
+
+
+def on_seeds(
+    runs: Path, grids: tuple[StudyConfig, ...], *, count: int | None, first: int | None
+) -> tuple[StudyConfig, ...]:
+    """The parts of a study on the seeds that are asked for; a sentence for parts that have none, and are left out."""
+    if count is not None or first is not None:
+        grids, without = replicated(grids, count=count, first=first)
+        for part in without:
+            print(f"{part} has no axis of seeds: it is the same on every set of them, and left out.")
+    if (runs / "studies").is_dir():
+        refuse_overlap(grids, (each.config for each in ReadableStore(runs).studies()))
+    return grids
 
 
 def run_studies(
@@ -77,13 +92,12 @@ def run_parts(
 
 def _conclude(console: Console, runs: Path, studies: list[StudyConfig]) -> None:
     """Figures and verdicts of studies that undertow knows; where the records are, of any other; what is damaged."""
-    from undertow.report.readable import ReadableStore
     from undertow.studies.reproduction import reproductions
 
-    ran = {(study.name, study.variant, study.scale) for study in studies}
+    ran = {(study.name, study.variant, study.scale, study.seed_set) for study in studies}
     store = ReadableStore(runs)  # another study of the folder may be damaged or of another version
     for each in reproductions(store):
-        if (each.study.name, each.variant, each.scale) in ran:
+        if (each.study.name, each.variant, each.scale, each.seed_set) in ran:
             from undertow.report.figures import draw
             from undertow.studies.ledger import judge
 
@@ -92,9 +106,9 @@ def _conclude(console: Console, runs: Path, studies: list[StudyConfig]) -> None:
             if pictures:
                 console.print(f"Figures:  {escape(str(pictures[0].parent))}")
     print_problems(store, console)
-    if any(name in STUDIES for name, _, _ in ran):
+    if any(name in STUDIES for name, *_ in ran):
         console.print(f"Next:  undertow report {escape(shlex.quote(str(runs)))}")
-    if any(name not in STUDIES for name, _, _ in ran):
+    if any(name not in STUDIES for name, *_ in ran):
         console.print(f"Records:  undertow.runs.Store({str(runs)!r}).frame()")
 
 

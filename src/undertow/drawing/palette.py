@@ -18,8 +18,8 @@ ACTIVATIONS = dict(zip(("relu", "linear", "leaky-relu", "tanh", "gelu"), KINDS, 
 ORDERED = {"name": "viridis", "extent": [0.05, 0.8]}
 """Scheme of Vega for ordered values; on dark ground pages turn its extent around."""
 
-MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
-"""A verdict is never told by its colour alone."""
+MARKS = {"holds": "✓", "fails": "✗", "undecided": "?", "as it must be": "=", "violated": "≠"}
+"""A verdict is never told by its colour alone; the last two are for checks."""
 
 LIGHT = {
     "ground": "#fcfcfa",

@@ -32,6 +32,7 @@ def snapshot(follower: Follower) -> dict[str, Any]:
                 "variant": part.variant,
                 "scale": part.scale,
                 "part": part.part,
+                "seed_set": part.seed_set,
                 "trials": len(states),
                 "counts": {state: counts[state] for state in STATES},
                 "axes": part.axes,

@@ -30,6 +30,7 @@ class StudyPart:
     scale: str
     part: str
     trials: Mapping[str, Mapping[str, Any]]
+    seed_set: str = "own"
 
     @cached_property
     def axes(self) -> list[str]:
@@ -71,7 +72,7 @@ def read_part(folder: Folder, label: str) -> StudyPart | None:
             names = document["study"]
             trials = {str(trial): dict(columns) for trial, columns in document["trials"]}
             study, variant, scale, part = (str(names[key]) for key in ("name", "variant", "scale", "part"))
-            return StudyPart(label, study, variant, scale, part, trials)
+            return StudyPart(label, study, variant, scale, part, trials, str(names.get("seed_set", "own")))
         except (StoreError, KeyError, TypeError, ValueError, AttributeError):
             continue
     return None

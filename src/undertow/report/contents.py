@@ -15,6 +15,7 @@ from undertow.report.origins import Origin, origin, rerun, study_file
 from undertow.report.own_curves import curves_of_measures
 from undertow.report.pool import DataPool
 from undertow.runs.canonical import plain
+from undertow.runs.grid import OWN_SEEDS
 
 if TYPE_CHECKING:
     import polars
@@ -54,6 +55,7 @@ class Run:
     summary: str
     source: str
     meaning: str
+    seed_set: str
     parts: tuple[StoredStudy, ...]
     counts: Counter[str]
     entries: tuple[Entry, ...]
@@ -69,8 +71,13 @@ class Run:
 
     @property
     def verdicts(self) -> Counter[str]:
-        """How many claims hold, fail or are undecided."""
-        return Counter(str(entry.finding.verdict) for entry in self.entries)
+        """How many claims hold, fail or are undecided; checks are no verdicts."""
+        return Counter(str(entry.verdict) for entry in self.entries if not entry.is_check)
+
+    @property
+    def checks(self) -> Counter[str]:
+        """How many checks are as they must be, or violated."""
+        return Counter(str(entry.verdict) for entry in self.entries if entry.is_check)
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,7 @@ def gather(store: ReadableStore, judged: Sequence[tuple[Reproduction, Sequence[E
     # A store of another version may hold parts that the study no longer has: those are drawn like one's own.
     runs = [_known(store, each, entries, pool) for each, entries in judged if each.parts]
     runs += [_own(store, stored, pool) for stored in studies if stored.config.label not in known]
-    runs.sort(key=lambda run: (run.study, run.scale, run.rank))
+    runs.sort(key=lambda run: (run.study, run.scale, run.rank, run.seed_set != OWN_SEEDS, run.seed_set))
     shown = [part for run in runs for part in run.parts]
     grids, notes = browsable(store, shown)
     return Contents(
@@ -130,6 +137,7 @@ def _known(store: ReadableStore, reproduction: Reproduction, entries: Sequence[E
         summary=study.summary,
         source=study.source,
         meaning=study.variants.get(reproduction.variant, ""),
+        seed_set=reproduction.seed_set,
         parts=reproduction.parts,
         counts=_counts(store, reproduction.parts),
         entries=tuple(entries),
@@ -160,6 +168,7 @@ def _own(store: ReadableStore, stored: StoredStudy, pool: DataPool) -> Run:
         summary="These trials come with no claims and no figures: their measures are drawn over training.",
         source="",
         meaning="",
+        seed_set=config.seed_set,
         parts=(stored,),
         counts=_counts(store, (stored,)),
         entries=(),
@@ -207,7 +216,8 @@ def _problems(store: ReadableStore, runs: Sequence[Run]) -> list[str]:
     for run in runs:
         missing = run.counts["missing"] + run.counts["damaged"]
         if missing:
-            where = f"{run.study}, variant {run.variant}, scale {run.scale}"
+            other = "" if run.seed_set == OWN_SEEDS else f", seeds {run.seed_set}"
+            where = f"{run.study}, variant {run.variant}, scale {run.scale}{other}"
             so = ", so claims that need them are undecided" if run.entries else ""
             sentences.append(
                 f"{missing:,} of {run.trials:,} trials of {where} are not there{so}: "

@@ -78,6 +78,7 @@ def _grid(store: ReadableStore, study: StoredStudy, series: dict[str, Any], pict
         "variant": config.variant,
         "scale": config.scale,
         "part": config.part,
+        "seed_set": config.seed_set,
         "axes": axes,
         "trials": ends,
         "config": shared,

@@ -1,4 +1,4 @@
-"""A finding as a small bar: interval, mean and line on one scale for all variants of a claim."""
+"""A finding as a small bar: interval, effect and line on one scale for all variants of a claim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARGIN = 6.0
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a bar shows: the mean effect, its interval, and the line that the claim is about, where known."""
+    """What a bar shows: the effect, its interval, and the line that the claim is about, where known."""
 
     effect: float | None
     interval: tuple[float, float] | None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from undertow.runs.grid import StudyConfig
+from undertow.runs.seed_sets import seed_options
 
 __all__ = ["Origin", "origin", "rerun", "spoken_duration", "study_file"]
 
@@ -55,6 +56,7 @@ def rerun(config: StudyConfig, *, runs: str, known: bool, parts: Sequence[str] =
     if known:
         words = ["reproduce", config.name, "--scale", config.scale, "--variant", config.variant]
         words += [word for part in parts for word in ("--part", part)]
+        words += seed_options(config.seed_set)
     else:
         words = ["run", f"{config.name}.toml"]
     return shlex.join(["undertow", *words, "--runs", runs])

@@ -62,6 +62,8 @@ def render(contents: Contents) -> str:
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
+    from undertow.studies.claims import Verdict
+
     template = environment.get_template("page.html")
     pictures: list[dict[str, Any]] = []
     groups = [_group(runs, pictures) for runs in _by_study(contents.runs)]
@@ -79,7 +81,12 @@ def render(contents: Contents) -> str:
         figures=_packed({"figures": pictures, "tables": contents.tables}),
         grids=[(grid, _packed(grid)) for grid in contents.grids],
         anchors={"claim": _claim_anchor},
-        claims=claims,
+        claims=[claim for claim in claims if not claim["check"]],
+        checks=[claim for claim in claims if claim["check"]],
+        check_tally=[
+            (verdict, verdict.name.lower(), sum(run.checks[verdict] for run in contents.runs))
+            for verdict in (Verdict.KEPT, Verdict.VIOLATED)
+        ],
         contents=contents,
         facts=words.facts(contents),
         groups=groups,
@@ -132,10 +139,10 @@ def _cell(run: Run, picture: Picture, pictures: list[dict[str, Any]]) -> dict[st
     return {
         "number": number,
         "variant": run.variant,
-        "meaning": run.meaning,
+        "meaning": "; ".join(filter(None, (words.seeds(run.seed_set), run.meaning))),
         "problem": picture.problem,
         "height": 300,
-        "file": f"{run.study}.{run.variant}.{run.scale}.{picture.name}",
+        "file": f"{run.parts[0].config.whole}.{picture.name}",
     }
 
 
@@ -153,6 +160,7 @@ def _claims(runs: Sequence[Run]) -> list[dict[str, Any]]:
                     "study": entry.study,
                     "text": entry.claim.text,
                     "source": entry.claim.source,
+                    "check": entry.is_check,
                     "rows": [],
                 },
             )
@@ -161,12 +169,15 @@ def _claims(runs: Sequence[Run]) -> list[dict[str, Any]]:
                 {
                     "variant": run.variant,
                     "scale": run.scale,
-                    "finding": entry.finding,
+                    "seed_set": run.seed_set,
+                    "verdict": entry.verdict,
+                    "style": entry.verdict.name.lower(),
                     "words": words.finding(entry.finding),
+                    "among": words.among(entry),
+                    "note": entry.finding.note,
+                    "asides": words.asides(entry),
                     "figure": figure,
-                    "evidence": Evidence(
-                        entry.finding.effect, entry.finding.interval, entry.row().get("line")
-                    ),
+                    "evidence": Evidence(entry.finding.effect, entry.finding.interval, entry.finding.line),
                 }
             )
     for claim in claims.values():

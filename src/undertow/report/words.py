@@ -7,12 +7,28 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from undertow.report.origins import spoken_duration
+from undertow.studies.multiplicity import LEVEL
 
 if TYPE_CHECKING:
     from undertow.report.contents import Contents, Run
     from undertow.studies.claims import Finding
+    from undertow.studies.ledger import Entry, Family
 
-__all__ = ["cost", "facts", "finding", "headline", "lead", "listed", "origins", "plural", "trials"]
+__all__ = [
+    "among",
+    "asides",
+    "cost",
+    "facts",
+    "family",
+    "finding",
+    "headline",
+    "lead",
+    "listed",
+    "origins",
+    "plural",
+    "seeds",
+    "trials",
+]
 
 
 def plural(number: int, noun: str) -> str:
@@ -73,7 +89,8 @@ def lead(contents: Contents) -> str:
     )
     return (
         "Each claim is a sentence of a paper about what gradient descent does to networks, tested on networks trained "
-        f"for this report. A verdict needs the whole 95 % interval over seeds on one side of the line.{sides}{smoke}"
+        "for this report: is the median seed on the claimed side of the line? An exact sign test over seeds decides "
+        f"for all claims of a study together, and at most 5 % of its verdicts are expected to be false.{sides}{smoke}"
     )
 
 
@@ -97,22 +114,79 @@ def facts(contents: Contents) -> list[tuple[str, str]]:
 def finding(found: Finding) -> str:
     """Effect, interval, number of seeds, and what the claim says of the effect.
 
-    >>> from undertow.studies.claims import decide
-    >>> finding(decide([1.0, 1.0, 1.0, 1.0, 1.0], above=0.0))
-    'effect 1, 95 % interval 1 … 1, n = 5; claimed: above 0'
+    >>> from undertow.studies.claims import decide, decide_share
+    >>> finding(decide([1.0, 1.5, 1.0, 1.2, 1.1, 1.0, 1.0, 0.9, 1.3, 1.0], above=0.0))
+    'effect 1, [1, 1.3], covers 97.9 %, n = 10; claimed: above 0'
+    >>> finding(decide_share([True] * 6, above=0.5))
+    'effect 1 (share of seeds), [0.5407, 1], covers at least 95 %, n = 6; claimed: above 0.5'
     """
-    numbers = [number for number in (found.effect, *(found.interval or ())) if number is not None]
+    known = (found.effect, *(found.interval or ()), found.line)
+    numbers = [number for number in known if number is not None]
     # Four digits, unless they make different numbers look the same.
     digits = next((d for d in (4, 6) if len({f"{n:.{d}g}" for n in numbers}) == len(set(numbers))), 8)
     parts = []
     if found.effect is not None:
-        parts.append(f"effect {found.effect:.{digits}g}")
-    if found.interval is not None:
+        share = " (share of seeds)" if found.estimand == "share" else ""
+        parts.append(f"effect {found.effect:.{digits}g}{share}")
+    if found.interval is not None and found.coverage is not None:
         low, high = found.interval
-        parts.append(f"95 % interval {low:.{digits}g} … {high:.{digits}g}")
+        least = "at least " if found.estimand == "share" else ""
+        parts.append(f"[{low:.{digits}g}, {high:.{digits}g}], covers {least}{100 * found.coverage:.3g} %")
     parts.append(f"n = {found.n}")
+    if found.ties:
+        parts.append(f"{found.ties} of them on the line")
     claimed = "" if found.side is None else f"; claimed: {found.side} {found.line:.{digits}g}"
     return (", ".join(parts) + claimed).replace("-", "−")
+
+
+def among(entry: Entry) -> str:
+    """Both p, and what the claim would be alone where that is something else; nothing where there is no p."""
+    p, together = entry.finding.p, entry.p_adjusted
+    if p is None or together is None:
+        return ""
+    claims = plural(entry.family.claims, "claim")
+    alone = entry.finding.verdict
+    if p <= LEVEL and alone == "undecided":
+        return f"p = {p:.2g} alone, but kept back"
+    other = "" if alone == entry.verdict else f": {'holds' if alone == 'holds' else 'fails'} alone"
+    return f"p = {p:.2g} alone, {together:.2g} among {claims}{other}"
+
+
+def asides(entry: Entry) -> list[str]:
+    """What else there is to know of a claim: why it is a check, and whether its line came after a look."""
+    said = []
+    if entry.claim.check:
+        why = f": {entry.claim.check}" if isinstance(entry.claim.check, str) else ""
+        said.append(f"a check, not counted among the verdicts{why}")
+    if entry.claim.hindsight:
+        said.append(f"its line was drawn after a look at its records: {entry.claim.hindsight}")
+    return said
+
+
+def family(judged: Family) -> str:
+    """How many claims were judged together, and how many of the verdicts may be false.
+
+    >>> from undertow.studies.ledger import Family
+    >>> print(family(Family(claims=1, decided=1, decided_alone=1, expected_false_alone=0.02, complete=True))[:51])
+    1 claim judged together: 1 decided, at most 0.05 of
+    """
+    if not judged.claims:
+        return "No claim could be tested yet." if not judged.complete else "No claim could be tested."
+    more = "" if judged.complete else " Trials are missing: with them more claims join, and this may change."
+    return (
+        f"{plural(judged.claims, 'claim')} judged together: {judged.decided} decided, at most "
+        f"{judged.expected_false:.2g} of these expected to be false. Alone, {judged.decided_alone} would be decided, "
+        f"{judged.expected_false_alone:.2g} by chance if every claim were on its line.{more}"
+    )
+
+
+def seeds(seed_set: str) -> str:
+    """Which seeds a replication has, to stand behind the names of its study; nothing for the study's own.
+
+    >>> seeds("100-109"), seeds("own")
+    ('seeds 100-109', '')
+    """
+    return "" if seed_set == "own" else f"seeds {seed_set}"
 
 
 def trials(run: Run) -> str:

@@ -32,10 +32,12 @@ from undertow.runs.config import (
 )
 from undertow.runs.sentences import shown
 
-__all__ = ["GridPoint", "Group", "StudyConfig"]
+__all__ = ["OWN_SEEDS", "GridPoint", "Group", "StudyConfig"]
 
 Slug = Annotated[str, Field(strict=True, pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 
+OWN_SEEDS = "own"
+"""The set of seeds that a study's settings name."""
 _LARGEST = 100_000
 _OWN = (("seed",), ("training", "learning_rate"), ("model", "init"))
 """What may differ between networks that are trained as one batch."""
@@ -62,12 +64,16 @@ class Group:
 
 
 class StudyConfig(Section):
-    """A grid of trials: one trial's settings, and for each axis the values it takes."""
+    """A grid of trials: one trial's settings, and for each axis the values it takes.
+
+    ``seed_set`` names the seeds where they are others than the study's own: those are a replication, judged by itself.
+    """
 
     name: Slug = "study"
     variant: Slug = "own"
     scale: Slug = "own"
     part: Slug = "main"
+    seed_set: Slug = OWN_SEEDS
     data: DataConfig
     model: ModelConfig
     training: TrainingConfig = TrainingConfig()
@@ -93,8 +99,14 @@ class StudyConfig(Section):
 
     @property
     def whole(self) -> str:
-        """What all parts of a study have in common: its name, variant and scale."""
-        return f"{self.name}.{self.variant}.{self.scale}"
+        """What all parts of a study have in common: its name, variant and scale, and other seeds than its own."""
+        other = "" if self.seed_set == OWN_SEEDS else f".seeds-{self.seed_set}"
+        return f"{self.name}.{self.variant}.{self.scale}{other}"
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The values of the grid's axis of seeds, or the one seed of all its trials."""
+        return tuple(self.grid.get("seed", (self.seed,)))
 
     @cached_property
     def points(self) -> tuple[GridPoint, ...]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from undertow.probe.records import COLUMNS
-from undertow.runs.grid import StudyConfig
+from undertow.runs.grid import OWN_SEEDS, StudyConfig
 from undertow.runs.store import Store, StoredStudy
 from undertow.studies import STUDIES, find
 from undertow.studies.study import SCALES, Study
@@ -21,18 +21,27 @@ __all__ = ["Reproduction", "reproductions"]
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A study in a store, in one variant at one scale: what figures are drawn from and claims judged on."""
+    """A study in a store, in one variant at one scale on one set of seeds: what figures and claims are about.
+
+    Other seeds are another reproduction of the same study, drawn and judged by itself.
+    """
 
     store: Store
     study: Study
     variant: str
     scale: str
     parts: tuple[StoredStudy, ...]
+    seed_set: str = OWN_SEEDS
 
     @property
     def label(self) -> str:
         """Its name on disk."""
-        return f"{self.study.name}.{self.variant}.{self.scale}"
+        return self.parts[0].config.whole if self.parts else f"{self.study.name}.{self.variant}.{self.scale}"
+
+    def seeds(self, parts: Sequence[str]) -> tuple[int, ...]:
+        """The seeds of some of the parts."""
+        chosen = [each.config for each in self.parts if each.config.part in parts]
+        return tuple(sorted({seed for config in chosen for seed in config.seeds}))
 
     def frame(self, parts: Sequence[str]) -> polars.DataFrame:
         """The records of some of the parts; grid columns that none of them has are left out."""
@@ -65,14 +74,15 @@ class Reproduction:
 
 def reproductions(store: Store) -> list[Reproduction]:
     """Every study that undertow knows in the store, its parts put together."""
-    found: dict[tuple[str, str, str], list[StoredStudy]] = {}
+    found: dict[tuple[str, str, str, str], list[StoredStudy]] = {}
     for stored in store.studies():
         config = stored.config
         if _is_known(config):  # a study of one's own, from a file, brings no figures and no claims
-            found.setdefault((config.name, config.variant, config.scale), []).append(stored)
+            names = config.name, config.variant, config.scale, config.seed_set
+            found.setdefault(names, []).append(stored)
     return [
-        Reproduction(store, find(name), variant, scale, _in_order(find(name), parts))
-        for (name, variant, scale), parts in found.items()
+        Reproduction(store, find(name), variant, scale, _in_order(find(name), parts), seed_set)
+        for (name, variant, scale, seed_set), parts in found.items()
     ]
 
 

@@ -70,12 +70,13 @@ def _verdicts(console: Console, store: Store, study: Study) -> None:
         entry for each in reproductions(store) if each.study.name == study.name for entry in judge(each)
     ]
     for entry in entries:
-        if entry.finding.verdict is not Verdict.UNDECIDED:
-            line = (
-                f"  {_MARKS[entry.finding.verdict]}  [bold]{entry.claim.id:16}[/] {escape(entry.claim.text)}"
-            )
+        if entry.verdict in _MARKS:
+            line = f"  {_MARKS[entry.verdict]}  [bold]{entry.claim.id:16}[/] {escape(entry.claim.text)}"
             console.print(line, no_wrap=True, overflow="ellipsis")
-    open_ = [entry.claim.id for entry in entries if entry.finding.verdict is Verdict.UNDECIDED]
+    violated = [entry.claim.id for entry in entries if entry.verdict is Verdict.VIOLATED]
+    if violated:
+        console.print(f"  [red]checks that are violated: {', '.join(violated)}[/]")
+    open_ = [entry.claim.id for entry in entries if entry.verdict is Verdict.UNDECIDED]
     if open_:
         console.print(f"  [dim]undecided at this size: {', '.join(open_)}[/]")
 

@@ -4,6 +4,7 @@ import { Chart, colours, short } from "./chart.js";
 
 const STATES = ["finished", "diverged", "running", "waiting", "failed", "damaged"];
 const MARKS = { holds: "✓", fails: "✗", undecided: "?" };
+const CHECKS = { "as it must be": "=", violated: "≠" };
 const $ = (id) => document.getElementById(id);
 
 function element(tag, { className, text, ...attributes } = {}, ...children) {
@@ -115,6 +116,8 @@ function bar(counts, total, place) {
   });
 }
 
+const seedsText = (place) => place.seed_set === "own" ? "" : `seeds ${place.seed_set}`;
+const placeText = (place) => [place.variant, place.scale, seedsText(place)].filter(Boolean).join(", ");
 const partName = (part) => part.part === "main" ? part.study : `${part.study}: ${part.part}`;
 
 function partRow(part) {
@@ -123,7 +126,7 @@ function partRow(part) {
   const over = part.counts.finished + part.counts.diverged;
   const rest = STATES.filter((each) => each !== "finished" && part.counts[each]).map((each) => `${count(part.counts[each])} ${each}`);
   return element("div", { className: "row" },
-    element("p", {}, element("span", { className: "name", text: partName(part) }), element("span", { className: "about", text: `${part.variant}, ${part.scale}` })),
+    element("p", {}, element("span", { className: "name", text: partName(part) }), element("span", { className: "about", text: placeText(part) })),
     track,
     element("p", { className: "about" }, element("span", { text: `${count(over)} of ${many(part.trials, "trial")}` }), element("span", { text: rest.join(", ") })));
 }
@@ -184,7 +187,7 @@ const currentPart = () => state?.parts.find((part) => part.label === $("label").
 
 function showChoices() {
   const running = state.groups.flatMap((group) => group.labels);
-  options($("label"), state.parts.map((part) => [part.label, `${partName(part)} (${part.variant}, ${part.scale})`]), running[0]);
+  options($("label"), state.parts.map((part) => [part.label, `${partName(part)} (${placeText(part)})`]), running[0]);
   const part = currentPart();
   if (!part) return;
   options($("measure"), part.measures.map((pair) => [JSON.stringify(pair), pair[1] ? `${pair[0]} · ${pair[1]}` : pair[0]]));
@@ -262,34 +265,70 @@ $("controls").addEventListener("submit", (event) => event.preventDefault());
 
 // --- verdicts
 
-function showVerdicts(news) {
+// A verdict before the grid is complete would be one of those that happened to finish first: until then, effects only.
+const isOpen = (row) => !row.family.complete;
+
+function tally(rows) {
   const counts = {};
-  for (const row of news.rows) counts[row.verdict] = (counts[row.verdict] ?? 0) + 1;
-  const parts = Object.keys(MARKS).filter((each) => counts[each]).map((each) => `${counts[each]} ${each === "holds" ? (counts[each] === 1 ? "holds" : "hold") : each === "fails" ? (counts[each] === 1 ? "fails" : "fail") : each}`);
-  const notes = [parts.length ? `${parts.join(", ")}.` : "", news.note, news.computing ? "Judging the claims …" : !news.current && news.rows.length ? "Trials have finished since; judged again soon." : ""];
+  for (const row of rows) counts[row.verdict] = (counts[row.verdict] ?? 0) + 1;
+  const plural = { holds: "hold", fails: "fail", "as it must be": "as they must be" };
+  return [...Object.keys(MARKS), ...Object.keys(CHECKS)].filter((each) => counts[each])
+    .map((each) => `${counts[each]} ${counts[each] === 1 ? each : plural[each] ?? each}`).join(", ");
+}
+
+function showVerdicts(news) {
+  const judged = news.rows.filter((row) => !isOpen(row)), open = news.rows.length - judged.length;
+  const checks = tally(judged.filter((row) => row.check));
+  const notes = [
+    [tally(judged.filter((row) => !row.check)), checks ? `checks: ${checks}` : ""].filter(Boolean).join("; "),
+    open ? `${many(open, "claim")} wait for trials: effects so far` : "",
+  ].filter(Boolean).map((each) => `${each}.`);
+  notes.push(news.note, news.computing ? "Judging the claims …" : !news.current && news.rows.length ? "Trials have finished since; judged again soon." : "");
   if (!news.rows.length && !news.computing && news.current && !news.note) notes.push("The studies in this folder make no claims.");
   $("verdicts-note").textContent = notes.filter(Boolean).join(" ");
   update("verdicts", news.rows, () => {
-    const found = [];
-    let before = "";
+    const found = [], groups = new Map();
     for (const row of news.rows) {
-      const title = `${row.study}, ${row.variant}, ${row.scale}`;
-      if (title !== before) found.push(element("h3", { className: "group-title", text: title }));
-      before = title;
-      found.push(verdictRow(row));
+      const title = `${row.study}, ${placeText(row)}`;
+      groups.set(title, [...(groups.get(title) ?? []), row]);
+    }
+    for (const [title, rows] of groups) {
+      found.push(element("h3", { className: "group-title", text: title }));
+      if (!isOpen(rows[0])) found.push(element("p", { className: "note", text: familyText(rows[0].family) }));
+      for (const row of [...rows.filter((each) => !each.check), ...rows.filter((each) => each.check)]) found.push(verdictRow(row));
     }
     return found;
   });
 }
 
+const two = (number) => String(Number(number.toPrecision(2)));
+
+const familyText = (family) => family.claims
+  ? `${many(family.claims, "claim")} judged together: ${family.decided} decided, at most ${two(family.expected_false)} of these expected to be false. Alone, ${family.decided_alone} would be decided.`
+  : "No claim could be tested.";
+
+function evidence(row) {
+  const least = row.estimand.startsWith("share") ? "at least " : "";
+  const alone = row.verdict_alone !== row.verdict ? ` (${row.verdict_alone} alone)` : "";
+  return [
+    row.id,
+    row.effect !== null ? `effect ${short(row.effect)}` : "",
+    row.interval ? `[${short(row.interval[0])}, ${short(row.interval[1])}], covers ${least}${(100 * row.coverage).toFixed(1)} %` : "",
+    `n = ${row.n}`,
+    row.p_adjusted !== null && !isOpen(row) ? `p = ${two(row.p)} alone, ${two(row.p_adjusted)} among ${many(row.family.claims, "claim")}${alone}` : "",
+    row.side ? `claimed: ${row.side} ${short(row.line)}` : "",
+  ].filter(Boolean).join(" · ");
+}
+
 function verdictRow(row) {
-  const evidence = [row.id, row.effect !== null ? `effect ${short(row.effect)}` : "", row.interval ? `95 % interval ${short(row.interval[0])} … ${short(row.interval[1])}` : "", `n = ${row.n}`, row.side ? `claimed: ${row.side} ${short(row.line)}` : ""];
+  const [verdict, text] = isOpen(row) ? ["open", "… so far"] : [row.verdict, `${MARKS[row.verdict] ?? CHECKS[row.verdict] ?? ""} ${row.verdict}`];
+  const asides = [row.note, row.check ? `a check, not counted${typeof row.check === "string" ? `: ${row.check}` : ""}` : "", row.hindsight ? `its line was drawn after a look at its records: ${row.hindsight}` : ""];
   return element("div", { className: "row verdict" },
-    element("span", { className: "badge", "data-verdict": row.verdict, text: `${MARKS[row.verdict] ?? ""} ${row.verdict}` }),
+    element("span", { className: "badge", "data-verdict": verdict, text }),
     element("div", {},
       element("p", { text: row.text }),
-      element("p", { className: "note", text: evidence.filter(Boolean).join(" · ") }),
-      element("p", { className: "note", text: row.note ?? "" })));
+      element("p", { className: "note", text: evidence(row) }),
+      element("p", { className: "note", text: asides.filter(Boolean).join("; ") })));
 }
 
 // --- trials

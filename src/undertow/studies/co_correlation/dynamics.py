@@ -67,7 +67,7 @@ def narrow_do_not_rise(frame: polars.DataFrame) -> Finding:
         f"{name} {by_value(rise.filter(polars.col('activation') == name), 'width')}" for name in _NAMES
     )
     note = f"effect: mean rise of ϱ at widths ≤ {NARROW}, q = 0.25; by width {parts}; {data_names(frame)}"
-    return verdict(rise.drop("width"), below=0.0, note=note)
+    return verdict(rise, below=0.0, note=note)
 
 
 def narrow_rise_less(frame: polars.DataFrame) -> Finding:

@@ -87,7 +87,7 @@ def agrees(frame: polars.DataFrame, key: str) -> Finding:
         f"effect: largest relative deviation over training; {first:.2%} before training, {last:.2%} after it on "
         f"average; ReLU networks, q = 0.25, {data_names(frame)}"
     )
-    return verdict(size.drop("width"), over="max", below=0.01, note=note)
+    return verdict(size, over="max", below=0.01, note=note)
 
 
 def over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:

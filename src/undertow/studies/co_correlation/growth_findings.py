@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from undertow.studies.claims import CORRELATION, SHARE, Finding, Verdict, decide
+from undertow.studies.claims import CORRELATION, SHARE, Finding, decide
 from undertow.studies.co_correlation.grid import NETWORK
 from undertow.studies.co_correlation.growth_records import (
     Network,
@@ -57,7 +57,7 @@ def inverse_square(frame: polars.DataFrame, activation: str) -> Finding:
         "effect: p in growth ∝ drive·norm^p over widths and q, the drive being the main term's numerator; "
         f"growth ∝ norm^p alone has p = {_mean(plain)}; {_left_out(seeds)}{data_names(frame)}"
     )
-    return _between(found, -1.25, -0.75, note)
+    return decide(found, between=(-1.25, -0.75), note=note)
 
 
 def inverse(frame: polars.DataFrame) -> Finding:
@@ -164,11 +164,10 @@ def grows(frame: polars.DataFrame, activation: str) -> Finding:
 def frozen(frame: polars.DataFrame) -> Finding:
     """Per seed how much of the growth of ReLU networks the exact rate with Ḋ = 0 adds up to."""
     found = [networks(each) for each in _by_seed(rates(frame, ["relu"]))]
-    return _between(
+    return decide(
         [sum(n.explained for n in each) / sum(n.growth for n in each) for each in found],
-        0.9,
-        1.1,
-        "effect: ∫ exact rate with Ḋ = 0 over the growth of ln ϱ, summed over the grid; the rest is neurons "
+        between=(0.9, 1.1),
+        note="effect: ∫ exact rate with Ḋ = 0 over the growth of ln ϱ, summed over the grid; the rest is neurons "
         f"switching, and the step being finite; {data_names(frame)}",
     )
 
@@ -198,8 +197,7 @@ def bounded_slopes(frame: polars.DataFrame) -> Finding:
     return decide(
         found,
         below=1 + 1e-6,
-        note="effect: largest |σ′|/M; M = 1 but for GELU, 1.129; true by construction, since M is the largest slope "
-        "that each activation has: checks the computation",
+        note="effect: largest |σ′|/M; M = 1 but for GELU, 1.129",
     )
 
 
@@ -236,12 +234,6 @@ def saturates(frame: polars.DataFrame) -> Finding:
     )
     note = f"effect: rate at the end of training over its largest; {data_names(frame)}"
     return decide(ratio["ratio"].to_list(), below=0.5, note=note)
-
-
-def _between(values: Sequence[float], low: float, high: float, note: str) -> Finding:
-    """Between two lines: beyond one of them is enough to fail, both are needed to hold."""
-    sides = decide(values, above=low, note=note), decide(values, below=high, note=note)
-    return min(sides, key=lambda side: (Verdict.FAILS, Verdict.UNDECIDED, Verdict.HOLDS).index(side.verdict))
 
 
 def _left_out(seeds: Sequence[Sequence[Network]]) -> str:

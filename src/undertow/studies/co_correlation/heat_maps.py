@@ -40,7 +40,7 @@ def accuracy_against_co_correlation(frame: polars.DataFrame, *, wide: bool) -> F
     else:
         table, which = table.filter(width <= 32), "widths ≤ 32"
     _someone_learned(table, frame)
-    ranks = rank_correlation(table, "end", "accuracy", by=["seed", "width"]).drop("width")
+    ranks = rank_correlation(table, "end", "accuracy", by=["seed", "width"])
     note = f"effect: Spearman of accuracy and ϱ along q, ReLU networks of {which}; {_along_q(table)}"
     line: dict[str, float] = {"below": 0.0} if wide else {"above": 0.0}
     return verdict(ranks, within=CORRELATION, note=f"{note}; {data_names(frame)}", **line)  # type: ignore[arg-type]

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.drawing.titles import small_title
 from undertow.errors import InputError
-from undertow.studies.bootstrap import mean_interval
 from undertow.studies.claims import Claim, Finding, decide
 from undertow.studies.co_correlation.setting import PAPER, data_names, shared, width_by_q
+from undertow.studies.exact_tests import median_interval
 from undertow.studies.study import Figure, Scale
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def left_over(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 
 def _curves(tidy: polars.DataFrame, x: altair.X, axis: altair.Axis, *, curves: list[str]) -> Any:
-    """Mean over seeds with its 95 % interval, coloured by width, dashed by kind of curve."""
+    """Median over seeds with its interval, coloured by width, dashed by kind of curve."""
     import altair
 
     from undertow.studies.co_correlation.colours import of_widths
@@ -212,14 +212,14 @@ def _curves(tidy: polars.DataFrame, x: altair.X, axis: altair.Axis, *, curves: l
     dash = altair.StrokeDash("curve:N", title=None, sort=curves, legend=kinds)
     data = altair.InlineData(values=_over_seeds(tidy))
     shown = ["activation:N", "width:Q", "q:Q", "r:Q", "curve:N"]
-    numbers = [altair.Tooltip(f"{name}:Q", format=".4g") for name in ("mean", "low", "high")]
+    numbers = [altair.Tooltip(f"{name}:Q", format=".4g") for name in ("median", "low", "high")]
     base = altair.Chart().encode(x, colour, tooltip=[*shown, *numbers])
     band = base.mark_area(opacity=0.12).encode(
         altair.Y("low:Q", axis=axis), altair.Y2("high:Q"), altair.Detail("curve:N")
     )
-    line = base.mark_line(strokeWidth=1.6).encode(altair.Y("mean:Q", axis=axis), dash)
+    line = base.mark_line(strokeWidth=1.6).encode(altair.Y("median:Q", axis=axis), dash)
     # What a pointer finds: a point at every radius, not seen.
-    points = base.mark_point(opacity=0, filled=True).encode(altair.Y("mean:Q", axis=axis))
+    points = base.mark_point(opacity=0, filled=True).encode(altair.Y("median:Q", axis=axis))
     return altair.layer(band, line, points, data=data)
 
 
@@ -237,14 +237,14 @@ def _some_q(sides: polars.DataFrame) -> polars.DataFrame:
 
 
 def _over_seeds(tidy: polars.DataFrame) -> list[dict[str, Any]]:
-    """Mean of ``value`` over seeds with its 95 % interval, for every network of the grid, radius and curve."""
+    """Median of ``value`` over seeds with its interval, for every network of the grid, radius and curve."""
     by = ["activation", "width", "q", "r", "curve"]
     rows = []
     for group in tidy.sort(*by, "seed").partition_by(by, maintain_order=True):
         values = group["value"].to_list()
-        mean = statistics.fmean(values)
-        low, high = mean_interval(values) or (mean, mean)
-        rows.append({**group.select(by).row(0, named=True), "mean": mean, "low": low, "high": high})
+        median = statistics.median(values)
+        low, high, _ = median_interval(values) or (median, median, 0.0)
+        rows.append({**group.select(by).row(0, named=True), "median": median, "low": low, "high": high})
     return rows
 
 
@@ -253,7 +253,10 @@ def _panels(layers: Any, frame: polars.DataFrame, what: str) -> altair.TopLevelM
     import altair
 
     names = "datum.value == 'relu' ? 'ReLU networks' : 'linear networks'"
-    text = f"{what} ({data_names(frame)}); mean of {frame['seed'].n_unique()} seeds, band: its 95 % interval"
+    seeds = frame["seed"].n_unique()
+    found = median_interval([0.0] * seeds)
+    band = f", band: its interval, which covers {found[2]:.1%}" if found else ""
+    text = f"{what} ({data_names(frame)}); median of {seeds} seeds{band}"
     panels: altair.TopLevelMixin = (
         layers.properties(width=300, height=190)
         .facet(

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from undertow.errors import InputError
-from undertow.studies.bootstrap import rank_interval
 from undertow.studies.claims import CORRELATION, Claim, Finding
 from undertow.studies.co_correlation.evidence import by_value, rank_correlation, verdict
 from undertow.studies.co_correlation.grid import chosen, learned, outcomes
@@ -43,16 +42,10 @@ def candidates(frame: polars.DataFrame, activation: str = "relu") -> tuple[polar
 
 
 def over_the_grid(frame: polars.DataFrame) -> Finding:
-    """Per seed Spearman's correlation of S(f) and robust accuracy over width × q, and its interval over the grid."""
+    """Per seed Spearman's correlation of S(f) and robust accuracy over width × q."""
     table, phrase = candidates(frame)
     ranks = rank_correlation(table, "energy", "robust", by=["seed"])
-    groups = [
-        (own["energy"].to_list(), own["robust"].to_list())
-        for own in table.drop_nulls(["energy", "robust"]).partition_by("seed")
-    ]
-    over = rank_interval(groups)
-    leaning = "" if over is None else f" (95 % over the networks: {over[0]:.2f} … {over[1]:.2f})"
-    note = f"effect: Spearman of S(f) and robust accuracy{leaning}; {phrase}"
+    note = f"effect: Spearman of S(f) and robust accuracy; {phrase}"
     return verdict(ranks, below=0.0, within=CORRELATION, note=note)
 
 
@@ -60,7 +53,7 @@ def within_width(frame: polars.DataFrame) -> Finding:
     """Per seed the mean over widths of Spearman's correlation along q."""
     table, phrase = candidates(frame)
     ranks = rank_correlation(table, "energy", "robust", by=["seed", "width"])
-    if ranks.is_empty():
+    if ranks["value"].drop_nulls().is_empty():
         raise InputError("no width has three networks that learned")
     note = f"effect: Spearman of S(f) and robust accuracy at one width; by width {by_value(ranks, 'width')}; {phrase}"
     return verdict(ranks, below=0.0, within=CORRELATION, note=note)
@@ -96,14 +89,14 @@ def matched(frame: polars.DataFrame) -> Finding:
     note = (
         f"effect: mean agreement over {len(pairs)} pairs of accuracy within {MATCHED} (1: always); {phrase}"
     )
-    return verdict(pairs.drop("width"), above=0.0, within=CORRELATION, note=note)
+    return verdict(pairs, above=0.0, within=CORRELATION, note=note)
 
 
 def wider(frame: polars.DataFrame) -> Finding:
     """Per seed the mean over q of Spearman's correlation of width and robust accuracy."""
     table, phrase = candidates(frame)
     ranks = rank_correlation(table, "width", "robust", by=["seed", "q"])
-    if ranks.is_empty():
+    if ranks["value"].drop_nulls().is_empty():
         raise InputError("no q has three widths that learned")
     note = (
         f"effect: Spearman of width and robust accuracy at the same q; by q {by_value(ranks, 'q')}; {phrase}"
@@ -125,7 +118,7 @@ def wider_matched(frame: polars.DataFrame) -> Finding:
     if pairs.is_empty():
         raise InputError(f"no two networks of one seed and q have accuracies within {MATCHED}")
     note = f"effect: mean agreement over {len(pairs)} pairs of one q, accuracy within {MATCHED} (1: always); {phrase}"
-    return verdict(pairs.drop("width"), above=0.0, within=CORRELATION, note=note)
+    return verdict(pairs, above=0.0, within=CORRELATION, note=note)
 
 
 def _claim(id: str, text: str, place: str, test: Callable[[polars.DataFrame], Finding]) -> Claim:

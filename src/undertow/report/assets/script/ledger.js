@@ -4,6 +4,7 @@ function startLedger() {
   const claims = findAll(".claim").map((element) => ({
     element,
     study: element.dataset.study,
+    check: element.classList.contains("check"),
     text: element.textContent.toLowerCase(),
     findings: findAll(".finding", element),
   }));
@@ -14,7 +15,7 @@ function startLedger() {
   function apply() {
     const verdicts = new Set(toggles.filter((t) => t.getAttribute("aria-pressed") === "true").map((t) => t.dataset.verdict));
     const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0, findings = 0;
+    let shown = 0, findings = 0, checks = 0;
     for (const claim of claims) {
       const fits = (!study.value || claim.study === study.value) && words.every((word) => claim.text.includes(word));
       let visible = 0;
@@ -24,12 +25,14 @@ function startLedger() {
         visible += !finding.hidden;
       }
       claim.element.hidden = visible === 0;
-      shown += visible > 0;
-      findings += visible;
+      if (claim.check) checks += visible > 0;
+      else { shown += visible > 0; findings += visible; }
     }
-    find("#nothing").hidden = shown > 0;
+    for (const title of findAll(".checks")) title.hidden = checks === 0;
+    find("#nothing").hidden = shown + checks > 0;
     find("#filter-count").textContent =
-      `${shown} of ${claims.length} claims, ${findings} ${findings === 1 ? "verdict" : "verdicts"}`;
+      `${shown} of ${claims.filter((claim) => !claim.check).length} claims, ${findings} ${findings === 1 ? "verdict" : "verdicts"}`
+      + (checks ? `; ${checks} ${checks === 1 ? "check" : "checks"}` : "");
   }
 
   for (const toggle of toggles) {
