@@ -23,6 +23,7 @@ from undertow.data.sources import obtain
 from undertow.data.splits import stratified_split
 from undertow.data.tables import read_table
 from undertow.errors import DataError, InputError, nearest
+from undertow.files import read_regular
 
 __all__ = ["load"]
 
@@ -115,7 +116,7 @@ class _Samples:
     details: dict[str, NDArray[Any]]
 
     def inputs(self) -> Tensor:
-        x = self.x.astype(np.float32)
+        x = self.x.astype(np.float32, copy=self.scale is not None)
         if self.scale is not None:
             x /= np.float32(
                 self.scale
@@ -178,13 +179,19 @@ def _entry_file(entry: Entry, folder: str | os.PathLike[str] | None, download: b
 
 
 def _table_file(path: Path, folder: str | os.PathLike[str] | None) -> tuple[str, bytes]:
-    places = [path.expanduser(), *(place / path for place in search_folders(folder))]
+    try:
+        places = [path.expanduser(), *(place / path for place in search_folders(folder))]
+    except RuntimeError as error:  # the home of a user that there is not
+        raise DataError(f"There is no file {path}: {error}") from None
     for place in places:
-        if place.is_file():
-            try:
-                return str(place), place.read_bytes()
-            except OSError as error:
-                raise DataError(f"{place} cannot be read: {error.strerror or error}.") from None
+        try:
+            return str(place), read_regular(place)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise DataError(
+                f"{str(place)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}."
+            ) from None
     raise DataError(f"There is no file {path}; looked at {', '.join(map(str, places))}.")
 
 
