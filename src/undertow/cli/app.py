@@ -46,6 +46,7 @@ app = App(
     name="undertow",
     help="Measures the implicit bias of gradient descent toward fragile or robust networks.",
     version=__version__,
+    suppress_keyboard_interrupt=False,
     help_epilogue="Exit codes: 0 done, 1 failed or incomplete, 2 bad usage or settings, 130 interrupted.",
 )
 data_app = App(name="data", help="Data sets: what is here, and how to get the rest.")

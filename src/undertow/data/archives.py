@@ -27,6 +27,14 @@ __all__ = ["read_members", "unpack"]
 
 _BESIDES = 64 * 2**20  # bytes of an archive that are none of the data
 _MOST_MEMBERS = 20_000
+_LONGEST_HEADER = 2**20
+_PREPARING = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
 
 
 def unpack(archive: Path, entry: Entry) -> dict[str, bytes]:
@@ -67,7 +75,7 @@ def read_members(archive: Path, wanted: Mapping[str, int], *, bound: int) -> dic
     members: dict[str, bytes] = {}
     try:
         # As a stream: otherwise tarfile keeps every header, and looks for the end of a file that may have none.
-        with _opened(archive) as packed, tarfile.open(fileobj=Unpacked(packed, bound), mode="r|") as tar:
+        with _opened(archive) as packed, _tar(Unpacked(packed, bound)) as tar:
             for count, member in enumerate(iter(tar.next, None), start=1):
                 tar.members = []  # type: ignore[attr-defined]  # where tarfile remembers them all
                 if count > _MOST_MEMBERS:
@@ -91,6 +99,20 @@ def read_members(archive: Path, wanted: Mapping[str, int], *, bound: int) -> dic
     ) as error:
         raise DataError(f"{archive} is damaged or truncated: {error or type(error).__name__}.") from None
     return members
+
+
+def _tar(stream: Unpacked) -> tarfile.TarFile:
+    return tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member)
+
+
+class _Member(tarfile.TarInfo):
+    """A header; where it only prepares another one (a long name, attributes), it is read whole, and must be short."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type in _PREPARING and self.size > _LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        following: tarfile.TarInfo = super()._proc_member(tar)  # type: ignore[misc]
+        return following
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo, bound: int, *, where: str) -> bytes:

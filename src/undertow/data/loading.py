@@ -17,13 +17,14 @@ from undertow.data.catalogue import Entry, lookup
 from undertow.data.cifar import parse_batch
 from undertow.data.dataset import Dataset
 from undertow.data.idx import parse_idx
+from undertow.data.inflate import bound_for, too_large
 from undertow.data.local import search_folders
 from undertow.data.normalisation import normalised, norms_of
 from undertow.data.sources import obtain
 from undertow.data.splits import stratified_split
 from undertow.data.tables import read_table
 from undertow.errors import DataError, InputError, nearest
-from undertow.files import read_regular
+from undertow.files import TooLargeError, read_regular
 
 __all__ = ["load"]
 
@@ -185,9 +186,13 @@ def _table_file(path: Path, folder: str | os.PathLike[str] | None) -> tuple[str,
         raise DataError(f"There is no file {path}: {error}") from None
     for place in places:
         try:
-            return str(place), read_regular(place)
+            # What a sparse file has on the disk is to its size as what is packed to what it unpacks to.
+            bound = bound_for(place.stat().st_blocks * 512)
+            return str(place), read_regular(place, largest=bound)
         except (FileNotFoundError, NotADirectoryError):
             continue
+        except TooLargeError:
+            raise too_large(str(place), bound) from None
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             raise DataError(
                 f"{str(place)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}."

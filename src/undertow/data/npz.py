@@ -13,6 +13,7 @@ import struct
 import warnings
 import zipfile
 import zlib
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -98,7 +99,15 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
             warnings.simplefilter("ignore")  # headers that Python 2 wrote are read as well
             shape, fortran, dtype = read(header)
     # The header is a Python literal, and a hostile one whatever Python's parser makes of it.
-    except (SyntaxError, TypeError, MemoryError, RecursionError, AttributeError, IndexError) as error:
+    except (
+        SyntaxError,
+        TokenError,
+        TypeError,
+        MemoryError,
+        RecursionError,
+        AttributeError,
+        IndexError,
+    ) as error:
         raise ValueError(f"a header that cannot be read ({type(error).__name__})") from None
     if dtype.hasobject:
         raise ValueError("an array of objects")

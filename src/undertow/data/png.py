@@ -109,19 +109,28 @@ def _by_diagonals(filters: NDArray[np.uint8], lines: NDArray[np.uint8]) -> NDArr
     """All filters at once: pixel (r, c) needs those above and to the left, which lie on the diagonals r + c before."""
     height, width, channels = lines.shape
     # A row and a column of zeros around the picture stand for what lies outside it.
-    pixels = np.zeros((height + 1, width + 1, channels), dtype=np.int16)
+    pixels = np.zeros((height + 1, width + 1, channels), dtype=np.uint8)
     pixels[1:, 1:] = lines
+    # One place further down and one back is ``width`` places on: a diagonal is a slice.
+    flat, kinds = pixels.reshape(-1, channels), filters[:, None].astype(np.int16)
     for diagonal in range(height + width - 1):
-        rows = np.arange(max(0, diagonal - width + 1), min(height, diagonal + 1))
-        columns = diagonal - rows
-        left, up, corner = pixels[rows + 1, columns], pixels[rows, columns + 1], pixels[rows, columns]
+        first, last = max(0, diagonal - width + 1), min(height, diagonal + 1)
+        here = first * width + width + diagonal + 2
+        span = (last - first - 1) * width + 1
+        left, up, corner = (
+            flat[here - back : here - back + span : width].astype(np.int16)
+            for back in (1, width + 1, width + 2)
+        )
         to_left, to_up, to_corner = abs(up - corner), abs(left - corner), abs(left + up - 2 * corner)
         paeth = np.where(to_up <= to_corner, up, corner)
         paeth = np.where((to_left <= to_up) & (to_left <= to_corner), left, paeth)
-        kind = filters[rows, None]
-        predicted = np.choose(kind, (np.int16(0), left, up, (left + up) // 2, paeth))
-        pixels[rows + 1, columns + 1] = (pixels[rows + 1, columns + 1] + predicted) & 255
-    return pixels[1:, 1:].astype(np.uint8)
+        kind = kinds[first:last]
+        predicted = np.where(kind == _PAETH, paeth, (left + up) >> 1)
+        predicted = np.where(kind == _UP, up, predicted)
+        predicted = np.where(kind == _SUB, left, predicted)
+        predicted[kind[:, 0] == _NONE] = 0
+        flat[here : here + span : width] += predicted.astype(np.uint8)
+    return pixels[1:, 1:]
 
 
 def _average(line: list[int], above: list[int]) -> NDArray[np.uint8]:

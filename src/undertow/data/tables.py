@@ -22,6 +22,7 @@ __all__ = ["Table", "read_table"]
 log = logging.getLogger("undertow.data")
 
 _EMPTY = ("", "na", "n/a", "nan", "null", "none")
+_MANY_CLASSES = 1000
 _PICKLED = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
 
 
@@ -87,7 +88,8 @@ def _assemble(
         raise DataError(
             f"{name}: the label column {label!r} has {len(classes)} class; a task needs two or more."
         )
-    if len(classes) > max(2, labelled.sum() // 2):
+    rows = int(labelled.sum())
+    if len(classes) > max(2, rows // 2) or (len(classes) > _MANY_CLASSES and rows < 10 * len(classes)):
         raise DataError(
             f"{name}: the label column {label!r} has {len(classes)} different values in {len(texts)} rows: "
             "it does not look like classes."

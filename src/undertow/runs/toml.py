@@ -52,12 +52,13 @@ def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            raise ConfigError(f"{path} has more than {_LARGEST:,} bytes: a study is a page of settings.")
-        return data.decode("utf-8")
+        text = data.decode("utf-8") if len(data) <= _LARGEST else None
     except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a NUL in the file's name
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"{path} cannot be read: {reason}.") from None
+    if text is None:
+        raise ConfigError(f"{path} has more than {_LARGEST:,} bytes: a study is a page of settings.")
+    return text
 
 
 def _parse(text: str, path: Path) -> dict[str, Any]:
