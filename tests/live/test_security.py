@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -247,3 +249,37 @@ def test_a_token_of_ones_own(runs: Path) -> None:
         assert server.url.endswith("?token=hush%20%26%20more")
         assert server.get("/").status == 401
         assert server.get("/?token=hush%20%26%20more").status == 200
+
+
+def test_half_sent_requests_keep_nobody_out(runs: Path) -> None:
+    with live(runs) as server, contextlib.ExitStack() as stack:
+        half = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
+            for _ in range(80)
+        ]
+        for connection in half:
+            with contextlib.suppress(ConnectionError):  # the first are cut off for the last
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: loc")
+        assert server.get("/").status == 200
+        assert server.event("state")["counts"]["finished"] == 2
+        # A byte now and then buys no time.
+        with contextlib.suppress(ConnectionError):
+            for _ in range(3):
+                time.sleep(0.5)
+                half[-1].sendall(b"a")
+        for connection in half:
+            with contextlib.suppress(ConnectionError):
+                assert connection.recv(100) == b""  # hung up on, all of them
+        assert server.get("/").status == 200
+
+
+def test_a_second_request_half_sent_is_hung_up_on_too(server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(b"GET /icon.svg HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(15) == b"HTTP/1.1 200 OK"
+        connection.sendall(b"GET /icon.svg HTT")
+        rest = b""
+        with contextlib.suppress(ConnectionError):
+            while piece := connection.recv(65536):
+                rest += piece
+        assert rest.count(b"HTTP/1.1 200") == 0

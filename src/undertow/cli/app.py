@@ -6,6 +6,7 @@ the command to go on printed.
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,10 +38,15 @@ Weights = Annotated[
     bool, Parameter(help="Keep the trained networks; --no-weights keeps only what was measured of them.")
 ]
 
+Offline = Annotated[
+    bool, Parameter(negative=(), help="Download nothing: what is not on this machine is an error.")
+]
+
 app = App(
     name="undertow",
     help="Measures the implicit bias of gradient descent toward fragile or robust networks.",
     version=__version__,
+    suppress_keyboard_interrupt=False,
     help_epilogue="Exit codes: 0 done, 1 failed or incomplete, 2 bad usage or settings, 130 interrupted.",
 )
 data_app = App(name="data", help="Data sets: what is here, and how to get the rest.")
@@ -69,6 +75,7 @@ def reproduce(
     workers: Workers = None,
     address: Address = None,
     weights: Weights = True,
+    offline: Offline = False,
 ) -> int:
     """Run a study, or go on with it; draw its figures and judge its claims.
 
@@ -94,7 +101,13 @@ def reproduce(
 
     grids = on_seeds(runs, find(study).grids(scale, variant, parts=part), count=seeds, first=first_seed)
     return run_studies(
-        runs, list(grids), engine=engine, workers=workers, address=address, keep_weights=weights
+        runs,
+        list(grids),
+        engine=engine,
+        workers=workers,
+        address=address,
+        keep_weights=weights,
+        offline=offline,
     )
 
 
@@ -107,6 +120,7 @@ def run(
     workers: Workers = None,
     address: Address = None,
     weights: Weights = True,
+    offline: Offline = False,
 ) -> int:
     """Run a study of your own from a TOML file.
 
@@ -123,7 +137,15 @@ def run(
     from undertow.runs.toml import load_study
 
     study = load_study(file, overrides)
-    return run_studies(runs, [study], engine=engine, workers=workers, address=address, keep_weights=weights)
+    return run_studies(
+        runs,
+        [study],
+        engine=engine,
+        workers=workers,
+        address=address,
+        keep_weights=weights,
+        offline=offline,
+    )
 
 
 @app.command
@@ -134,6 +156,7 @@ def resume(
     workers: Workers = None,
     address: Address = None,
     weights: Weights = True,
+    offline: Offline = False,
 ) -> int:
     """Go on with every study in a folder; what is finished and whole is kept, what is damaged computed again."""
     from undertow.cli.sweeps import run_studies
@@ -148,6 +171,7 @@ def resume(
         workers=workers,
         address=address,
         keep_weights=weights,
+        offline=offline,
     )
     return code or (1 if store.problems else 0)
 
@@ -241,7 +265,7 @@ def data_list(*, json: Json = False) -> int:
 
 
 @data_app.command(name="fetch")
-def data_fetch(*names: str) -> int:
+def data_fetch(*names: str, offline: Offline = False) -> int:
     """Make data sets whole, downloading what is missing.
 
     Parameters
@@ -253,7 +277,7 @@ def data_fetch(*names: str) -> int:
 
     if not names:
         raise ConfigError("say which data sets to fetch; `undertow data list` names them.")
-    return fetch_all(names)
+    return fetch_all(names, offline=offline)
 
 
 @data_app.command(name="check")
@@ -278,6 +302,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _call(arguments: list[str]) -> int:
     from rich.console import Console
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that is no text is still printed
+            stream.reconfigure(errors="backslashreplace")
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         code = app(arguments, exit_on_error=False, print_error=True, result_action="return_value")
@@ -292,4 +319,21 @@ def _call(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output has had enough
         sys.stderr.close()
         return 0
+    except MemoryError as error:
+        about = f" ({error})" if str(error) else ""
+        errors.print(
+            f"The memory is used up{about}: take less data or smaller networks, close what else is running, or use "
+            "a machine with more of it.",
+            style="red",
+            markup=False,
+        )
+        return 1
+    except OSError as error:
+        names = ", ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+        errors.print(
+            f"The system refuses {names or 'something'}: {error.strerror or error}.",
+            style="red",
+            markup=False,
+        )
+        return 1
     return code if isinstance(code, int) else 0

@@ -11,6 +11,7 @@ from rich.table import Table
 from undertow.cli.show import print_json
 from undertow.data.catalogue import CATALOGUE
 from undertow.data.local import State
+from undertow.data.offline import staying_offline
 from undertow.data.sources import DatasetInfo, available, check, fetch
 from undertow.errors import ConfigError, nearest
 
@@ -43,10 +44,11 @@ def print_list(*, as_json: bool) -> int:
     return 0
 
 
-def fetch_all(names: Sequence[str]) -> int:
+def fetch_all(names: Sequence[str], *, offline: bool = False) -> int:
     """Make each whole; 1 when one is not."""
     _refuse_unknown(names)
-    return _report([fetch(name) for name in names])
+    with staying_offline(offline):
+        return _report([fetch(name) for name in names])
 
 
 def check_all(names: Sequence[str]) -> int:

@@ -46,6 +46,7 @@ def print_store(runs: Path, *, as_json: bool) -> int:
                 "path": str(store.path),
                 "studies": rows,
                 "damaged": store.problems,
+                "notes": store.notes,
                 "running": {group: [each.step, each.steps] for group, each in follower.running.items()},
                 "failed": {group: each.sentence for group, each in follower.failures.items()},
                 "verdicts": Counter(str(entry.verdict) for entry in entries if not entry.is_check),
@@ -155,7 +156,7 @@ def _print_verdicts(console: Console, entries: list[Entry]) -> None:
 
 
 def _print_troubles(console: Console, store: ReadableStore, follower: Follower) -> None:
-    if follower.running or follower.failures or store.problems:
+    if follower.running or follower.failures or store.problems or store.notes:
         console.print()
     for each in follower.running.values():
         about = f"step {each.step:,} of {each.steps:,}" if each.steps else "preparing"
@@ -168,3 +169,5 @@ def _print_troubles(console: Console, store: ReadableStore, follower: Follower) 
         console.print(more, style="dim", markup=False, soft_wrap=True)
     for sentence in store.problems.values():
         console.print(sentence, style="red", markup=False, soft_wrap=True)
+    for sentence in store.notes.values():
+        console.print(sentence, style="yellow", markup=False, soft_wrap=True)

@@ -88,8 +88,8 @@ def print_claims(runs: Path, *, as_json: bool) -> int:
 
 
 def print_problems(store: ReadableStore, console: Console) -> None:
-    """What of a folder could not be read, and why."""
-    for problem in store.problems.values():
+    """What of a folder could not be read, and why; and what is odd about it."""
+    for problem in (*store.problems.values(), *store.notes.values()):
         console.print(problem, style="yellow", markup=False, soft_wrap=True)
 
 

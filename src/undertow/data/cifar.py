@@ -15,13 +15,21 @@ from numpy.typing import NDArray
 from undertow.data.png import decode_png
 from undertow.errors import DataError
 
-__all__ = ["SHEETS", "batches_from_sheets", "parse_batch"]
+__all__ = ["SHEETS", "batches_from_sheets", "largest_sheet", "parse_batch"]
 
 _RECORD = 1 + 3 * 32 * 32
 _BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
 
 #: Files of the package that holds CIFAR-10 as six sheets, one picture of 32×32 pixels per row of 1024.
 SHEETS = (*(f"{batch}.png" for batch in _BATCHES), "train_lables.json", "test_lables.json")
+
+
+_SHEET = (10_000, 1024, 3)
+
+
+def largest_sheet(name: str) -> int:
+    """The most bytes that one of the :data:`SHEETS` can have: pixels that cannot be packed, or 50,000 labels."""
+    return 32 * 2**20 if name.endswith(".png") else 2**20
 
 
 def parse_batch(content: bytes, *, name: str = "the batch") -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -60,10 +68,7 @@ def batches_from_sheets(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _sheet(content: bytes, name: str) -> NDArray[np.uint8]:
-    pixels = decode_png(content, name=name)
-    if pixels.shape != (10_000, 1024, 3):
-        raise DataError(f"{name} has shape {pixels.shape}; a CIFAR-10 sheet is 10000×1024 pixels in RGB.")
-    return pixels
+    return decode_png(content, name=name, shape=_SHEET)
 
 
 def _records(sheet: NDArray[np.uint8], labels: NDArray[np.uint8]) -> bytes:
@@ -76,8 +81,8 @@ def _records(sheet: NDArray[np.uint8], labels: NDArray[np.uint8]) -> bytes:
 def _labels(content: bytes, count: int, name: str) -> NDArray[np.uint8]:
     try:
         labels = np.array(json.loads(content), dtype=np.uint8)
-    except (ValueError, OverflowError) as error:
-        raise DataError(f"{name} is damaged: not a list of labels ({error}).") from None
+    except (ValueError, OverflowError, TypeError, RecursionError) as error:
+        raise DataError(f"{name} is damaged: not a list of labels ({str(error)[:200]}).") from None
     if labels.shape != (count,):
         raise DataError(f"{name} has {labels.size:,} labels; expected {count:,}.")
     return labels

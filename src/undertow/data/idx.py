@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from undertow.errors import DataError
 
 __all__ = ["parse_idx"]
+
+_MOST_AXES = 8
 
 
 def parse_idx(content: bytes, *, name: str = "the file") -> NDArray[np.uint8]:
@@ -19,8 +23,10 @@ def parse_idx(content: bytes, *, name: str = "the file") -> NDArray[np.uint8]:
     if content[:3] != b"\x00\x00\x08" or len(content) < 4 or len(content) < 4 + 4 * content[3]:
         raise DataError(f"{name} is not an idx file of unsigned bytes (it begins with {content[:4]!r}).")
     rank = content[3]
-    shape = tuple(int(size) for size in np.frombuffer(content, dtype=">u4", count=rank, offset=4))
-    values = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * rank)
-    if values.size != int(np.prod(shape, dtype=np.int64)):
-        raise DataError(f"{name} announces shape {shape} but holds {values.size:,} values.")
-    return values.reshape(shape)
+    # Plain integers: a product of 32-bit sizes can overflow 64 bits, to any number that one wishes.
+    shape = tuple(int.from_bytes(content[4 + 4 * i : 8 + 4 * i], "big") for i in range(rank))
+    count = len(content) - 4 - 4 * rank
+    if count != math.prod(shape) or rank > _MOST_AXES or not count:
+        shown = f"{shape[:4]}{' …' * (rank > 4)}"
+        raise DataError(f"{name} announces shape {shown} but holds {count:,} values.")
+    return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * rank).reshape(shape)

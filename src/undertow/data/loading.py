@@ -17,12 +17,14 @@ from undertow.data.catalogue import Entry, lookup
 from undertow.data.cifar import parse_batch
 from undertow.data.dataset import Dataset
 from undertow.data.idx import parse_idx
+from undertow.data.inflate import bound_for, too_large
 from undertow.data.local import search_folders
 from undertow.data.normalisation import normalised, norms_of
 from undertow.data.sources import obtain
 from undertow.data.splits import stratified_split
 from undertow.data.tables import read_table
 from undertow.errors import DataError, InputError, nearest
+from undertow.files import TooLargeError, read_regular
 
 __all__ = ["load"]
 
@@ -115,7 +117,7 @@ class _Samples:
     details: dict[str, NDArray[Any]]
 
     def inputs(self) -> Tensor:
-        x = self.x.astype(np.float32)
+        x = self.x.astype(np.float32, copy=self.scale is not None)
         if self.scale is not None:
             x /= np.float32(
                 self.scale
@@ -178,13 +180,23 @@ def _entry_file(entry: Entry, folder: str | os.PathLike[str] | None, download: b
 
 
 def _table_file(path: Path, folder: str | os.PathLike[str] | None) -> tuple[str, bytes]:
-    places = [path.expanduser(), *(place / path for place in search_folders(folder))]
+    try:
+        places = [path.expanduser(), *(place / path for place in search_folders(folder))]
+    except RuntimeError as error:  # the home of a user that there is not
+        raise DataError(f"There is no file {path}: {error}") from None
     for place in places:
-        if place.is_file():
-            try:
-                return str(place), place.read_bytes()
-            except OSError as error:
-                raise DataError(f"{place} cannot be read: {error.strerror or error}.") from None
+        try:
+            # What a sparse file has on the disk is to its size as what is packed to what it unpacks to.
+            bound = bound_for(place.stat().st_blocks * 512)
+            return str(place), read_regular(place, largest=bound)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except TooLargeError:
+            raise too_large(str(place), bound) from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise DataError(
+                f"{str(place)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}."
+            ) from None
     raise DataError(f"There is no file {path}; looked at {', '.join(map(str, places))}.")
 
 

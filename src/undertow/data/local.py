@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
 import sys
@@ -13,9 +12,21 @@ from enum import StrEnum
 from pathlib import Path
 
 from undertow.data.catalogue import CATALOGUE, Entry, RawFile
+from undertow.data.inflate import OverrunError, bound_for, gunzip, too_large
 from undertow.errors import DataError
+from undertow.files import TooLargeError, read_regular
 
-__all__ = ["FileState", "State", "cache_folder", "find", "read_verified", "search_folders", "verify"]
+__all__ = [
+    "FileState",
+    "State",
+    "cache_folder",
+    "find",
+    "packed_bound",
+    "read_verified",
+    "search_folders",
+    "unpack_gzip",
+    "verify",
+]
 
 
 class State(StrEnum):
@@ -71,18 +82,39 @@ def find(entry: Entry, file: RawFile, folders: list[Path]) -> tuple[FileState, b
 
 def read_verified(path: Path, file: RawFile) -> bytes:
     """The raw content of ``path`` (gunzipped where it ends in .gz), or a DataError saying what is wrong."""
+    packed = path.suffix == ".gz"
+    bound = None if file.size is None else packed_bound(file.size) if packed else file.size
     try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-    except EOFError:
-        raise DataError(f"{path} is truncated: its gzip stream breaks off.") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path} is damaged: not a whole gzip file ({error}).") from None
+        content = read_regular(path, largest=bound)
+    except TooLargeError:
+        raise DataError(f"{path} is damaged: it is larger than {file.name} is{' packed' * packed}.") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if packed:
+        content = unpack_gzip(content, file, where=str(path))
     verify(content, file, where=str(path))
     return content
+
+
+def unpack_gzip(content: bytes, file: RawFile, *, where: str) -> bytes:
+    """The content of a gzip file, never much more of it than ``file`` has."""
+    bound = bound_for(len(content)) if file.size is None else file.size
+    try:
+        return gunzip(content, bound)
+    except EOFError:
+        raise DataError(f"{where} is truncated: its gzip stream breaks off.") from None
+    except zlib.error as error:
+        raise DataError(f"{where} is damaged: not a whole gzip file ({error}).") from None
+    except OverrunError:
+        if file.size is None:
+            raise too_large(where, bound) from None
+        more = f"it unpacks to more than the {file.size:,} bytes of {file.name}"
+        raise DataError(f"{where} is damaged: {more}.") from None
+
+
+def packed_bound(size: int) -> int:
+    """The most bytes that ``size`` bytes can take when packed: nothing grows by more than a little."""
+    return size + size // 50 + 2**16
 
 
 def verify(content: bytes, file: RawFile, *, where: str) -> None:

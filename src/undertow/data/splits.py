@@ -26,12 +26,13 @@ def stratified_split(
         raise InputError(f"test_fraction is {test_fraction}; it must lie between 0 and 1.")
     # RandomState's stream is frozen by numpy's compatibility policy; default_rng's is not.
     shuffled = np.random.RandomState(seed).permutation(len(labels))
-    classes, counts = np.unique(labels, return_counts=True)
+    _, counts = np.unique(labels, return_counts=True)
     shares = _shares(counts, round(test_fraction * len(labels)))
     in_test = np.zeros(len(labels), dtype=bool)
-    for label, share in zip(classes, shares, strict=True):
-        members = shuffled[labels[shuffled] == label]
-        in_test[members[:share]] = True
+    # Class after class, each in shuffled order: one sort, however many classes there are.
+    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    in_test[by_class[place < np.repeat(shares, counts)]] = True
     train, test = shuffled[~in_test[shuffled]], shuffled[in_test[shuffled]]
     if not len(test):
         raise InputError(
@@ -44,9 +45,12 @@ def _shares(counts: NDArray[np.int64], total: int) -> NDArray[np.int64]:
     exact = counts * total / counts.sum()
     shares: NDArray[np.int64] = np.minimum(np.floor(exact).astype(np.int64), counts - 1)
     by_remainder = np.argsort(shares - exact, kind="stable")
-    for index in np.tile(by_remainder, len(counts)):
-        if shares.sum() >= total:
-            break
-        if shares[index] < counts[index] - 1:
-            shares[index] += 1
+    missing, free = total - int(shares.sum()), counts - 1 - shares
+    while missing > 0 and free.any():
+        chosen = by_remainder[free[by_remainder] > 0][
+            :missing
+        ]  # one each, in this order, then from the start again
+        shares[chosen] += 1
+        free[chosen] -= 1
+        missing -= len(chosen)
     return shares

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
-import zipfile
-import zlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from undertow.data.npz import read_npz
 from undertow.errors import DataError, InputError, nearest
 
 __all__ = ["Table", "read_table"]
 
+log = logging.getLogger("undertow.data")
+
 _EMPTY = ("", "na", "n/a", "nan", "null", "none")
+_MANY_CLASSES = 1000
 _PICKLED = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
 
 
@@ -74,21 +78,26 @@ def _assemble(
     features: Sequence[str],
     unlabelled: Sequence[str],
 ) -> Table:
+    if columns[label].ndim != 1:
+        raise InputError(f"{name}: {label!r} is a matrix; the labels are a column, one entry for each row.")
     texts = np.array([_text(value) for value in columns[label]], dtype=object)
+    _warn_of_nul(texts, label, name)
     labelled = np.array([t.lower() not in _EMPTY and t not in unlabelled for t in texts])
     classes = tuple(sorted(set(texts[labelled]), key=_numbers_first))
     if len(classes) < 2:
         raise DataError(
             f"{name}: the label column {label!r} has {len(classes)} class; a task needs two or more."
         )
-    if len(classes) > max(2, labelled.sum() // 2):
+    rows = int(labelled.sum())
+    if len(classes) > max(2, rows // 2) or (len(classes) > _MANY_CLASSES and rows < 10 * len(classes)):
         raise DataError(
             f"{name}: the label column {label!r} has {len(classes)} different values in {len(texts)} rows: "
             "it does not look like classes."
         )
     others = {key: value for key, value in columns.items() if key != label}
     chosen = _choose(others, features, name)
-    x = np.concatenate([_numbers(others[key], key, name, labelled) for key in chosen], axis=1)
+    parts = [_numbers(others[key], key, name, labelled) for key in chosen]
+    x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
     numbers = {text: index for index, text in enumerate(classes)}
     return Table(
         x=x,
@@ -114,6 +123,8 @@ def _choose(columns: Mapping[str, NDArray[Any]], features: Sequence[str], name: 
     else:
         wide = [key for key in numeric if columns[key].ndim == 2]
         chosen = wide or numeric
+        for key in [] if wide else set(columns).difference(numeric):
+            _warn_of_text(columns[key], key, name)
     if not chosen:
         raise DataError(f"{name} has no numeric column besides the label.")
     texts = [key for key in chosen if key not in numeric]
@@ -125,13 +136,49 @@ def _choose(columns: Mapping[str, NDArray[Any]], features: Sequence[str], name: 
 
 
 def _numbers(column: NDArray[Any], key: str, name: str, rows: NDArray[np.bool_]) -> NDArray[np.float32]:
-    values = column[rows].astype(np.float32).reshape(int(rows.sum()), -1)
+    with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and told below
+        values = (column if rows.all() else column[rows]).astype(np.float32)
+    values = values.reshape(int(rows.sum()), -1)
     bad = int((~np.isfinite(values)).sum())
     if bad:
         raise DataError(
             f"{name}: the column {key!r} has {bad} missing or infinite values; fill them, or leave it out."
         )
     return values
+
+
+def _warn_of_text(column: NDArray[Any], key: str, name: str) -> None:
+    """A column of numbers that a few entries turn into text would vanish without a word."""
+    wrong = [row for row, value in enumerate(column) if not _is_number(str(value))]
+    if 2 * len(wrong) <= len(column):
+        first = f"the first in row {wrong[0] + 1}, {str(column[wrong[0]])[:40]!r}"
+        count = (
+            f"{len(wrong):,} of its {len(column):,} entries {'is' if len(wrong) == 1 else 'are'} no number"
+        )
+        _warn(f"{name}: the column {key!r} is left out of the features: {count} ({first}). Mend or drop it.")
+
+
+def _warn_of_nul(texts: NDArray[Any], key: str, name: str) -> None:
+    rows = [row for row, text in enumerate(texts) if "\0" in text]
+    if rows:
+        _warn(
+            f"{name}: the label column {key!r} has a NUL character in row {rows[0] + 1}, {texts[rows[0]][:40]!r}, "
+            "which makes it a class of its own. Mend the file."
+        )
+
+
+@functools.cache
+def _warn(sentence: str) -> None:
+    """Once: the groups of a sweep all read the same table."""
+    log.warning(sentence)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text.strip().lower() in _EMPTY
+    return True
 
 
 def _read_csv(content: bytes, name: str) -> dict[str, NDArray[Any]]:
@@ -164,39 +211,19 @@ def _column(values: Sequence[str]) -> NDArray[Any]:
 
 
 def _read_npz(content: bytes, name: str) -> dict[str, NDArray[Any]]:
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            arrays: dict[str, NDArray[Any]] = {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
-        raise DataError(
-            f"{name} cannot be read as a plain NPZ file (pickled objects are refused): {error}"
-        ) from None
+    arrays = read_npz(content, name)
     rows = max((len(a) for a in arrays.values() if a.ndim == 2), default=0)
     rows = rows or max((len(a) for a in arrays.values() if a.ndim == 1), default=0)
-    columns = {key: a for key, a in arrays.items() if a.ndim in (1, 2) and len(a) == rows}
-    if not columns:
+    columns = {key: a for key, a in arrays.items() if len(a) == rows}
+    if not columns or not rows:
         raise DataError(f"{name} has no arrays with one entry per row.")
     return columns
 
 
 def _read_parquet(content: bytes, name: str) -> dict[str, NDArray[Any]]:
-    try:
-        import polars
-    except ImportError:
-        raise DataError(
-            f"{name} needs polars to be read: install it, or save the table as CSV or NPZ."
-        ) from None
-    try:
-        frame = polars.read_parquet(io.BytesIO(content))
-    except polars.exceptions.PolarsError as error:
-        raise DataError(f"{name} cannot be read as a Parquet file: {error}") from None
-    columns: dict[str, NDArray[Any]] = {}
-    for column in frame:
-        if column.dtype.is_numeric() or column.dtype == polars.Boolean:
-            columns[column.name] = column.cast(polars.Float64).to_numpy()
-        else:
-            columns[column.name] = np.array(["" if v is None else str(v) for v in column], dtype=object)
-    return columns
+    from undertow.data.parquet import read_parquet
+
+    return read_parquet(content, name)
 
 
 _READERS = {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}

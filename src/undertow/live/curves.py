@@ -15,6 +15,7 @@ from undertow.live.folder import Growing
 from undertow.live.follow import Follower
 from undertow.probe.bounds import sign_of_bound
 from undertow.runs.canonical import digest
+from undertow.runs.records import are_of
 
 __all__ = ["Curves", "Selection"]
 
@@ -137,8 +138,8 @@ class Curves:
     def _read_whole(self, trial: str, most: int) -> _Curve:
         curve = _Curve(begun=self.revision, whole=True)
         data = self._follower.folder.read("trials", trial, "records.jsonl") or b""
-        if digest(data) != self._follower.done[trial].records:
-            return curve  # damaged: better no curve than a wrong one
+        if digest(data) != self._follower.done[trial].records or not are_of(data, trial):
+            return curve  # damaged, or another trial's: better no curve than a wrong one
         found = self._found_in(data)
         steps = array("q", (int(step) for _, step, _, _ in found))
         values = array("d", (float(value) for _, _, value, _ in found))

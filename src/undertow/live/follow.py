@@ -27,6 +27,7 @@ class Follower:
         self.measures: dict[str, list[tuple[str, str]]] = {}
         self.version = 0
         """Counts the changes of what verdicts rest on: the studies, and the trials that are done."""
+        self._files: dict[str, StudyPart] = {}
         self._stamps: dict[tuple[str, ...], Stamp | None] = {}
         self._groups: dict[str, Progress] = {}
         self._failures: dict[str, Failure] = {}
@@ -76,13 +77,19 @@ class Follower:
             if (
                 f"{label}.json" not in names
                 or self._changed("studies", f"{label}.json")
-                or label not in self.parts
+                or label not in self._files
             ):
                 part = read_part(self.folder, label)
-                if part is not None and part != self.parts.get(label):
-                    self.parts[label] = part
+                if part is not None and part != self._files.get(label):
+                    self._files[label] = part
                     self.version += 1
-        self.parts = {label: self.parts[label] for label in labels if label in self.parts}
+        self._files = {label: self._files[label] for label in labels if label in self._files}
+        # A file of another name than its study's is a copy that somebody made, where the study's own is there.
+        by_study: dict[str, list[str]] = {}
+        for label, part in self._files.items():
+            by_study.setdefault(part.own_label, []).append(label)
+        kept = [own if own in files else files[0] for own, files in by_study.items()]
+        self.parts = {label: self._files[label] for label in self._files if label in kept}
 
     def _look_for_done(self) -> None:
         names = self.folder.names("trials")
@@ -106,7 +113,7 @@ class Follower:
     def _is_held(self, name: str) -> bool:
         try:
             owner = Owner(**json.loads(self.folder.read("locks", name) or b""))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             return False
         return not is_stale(self.folder.path / "locks" / name, owner)
 

@@ -22,11 +22,12 @@ from undertow.errors import ConfigError
 from undertow.live.answers import routes
 from undertow.live.guard import Guard, is_loopback
 from undertow.live.hub import Hub
+from undertow.live.patience import MOST_WAITING, PatientProtocol
 
 __all__ = ["Address", "application", "serve"]
 
 _LARGEST_HEAD = 16 * 1024  # bytes of request line and headers
-_MOST_CONNECTIONS = 64
+_MOST_ANSWERED = 64  # pages that are open, and answers on their way
 
 
 @dataclass(frozen=True)
@@ -82,14 +83,15 @@ def serve(
         guard, hub = application(runs, address)
         config = uvicorn.Config(
             guard,
-            http="h11",
+            http=PatientProtocol,
             ws="none",
             log_level="error",
             access_log=False,
             server_header=False,
             proxy_headers=False,
             h11_max_incomplete_event_size=_LARGEST_HEAD,
-            limit_concurrency=_MOST_CONNECTIONS,
+            limit_concurrency=_MOST_ANSWERED + MOST_WAITING,
+            timeout_keep_alive=4,
             timeout_graceful_shutdown=2,
         )
         server = _Server(config, hub)

@@ -32,6 +32,12 @@ class StudyPart:
     trials: Mapping[str, Mapping[str, Any]]
     seed_set: str = "own"
 
+    @property
+    def own_label(self) -> str:
+        """What its file should be called."""
+        names = (self.study, self.variant, self.scale, *(() if self.part == "main" else (self.part,)))
+        return ".".join(names)
+
     @cached_property
     def axes(self) -> list[str]:
         """The grid's columns that take several values."""
@@ -82,8 +88,10 @@ def read_done(folder: Folder, trial: str) -> Done:
     """How a published trial ended; what does not match its manifest is damaged."""
     try:
         manifest = folder.read("trials", trial, "manifest.json") or b""
-        known = unseal(manifest, folder.path / "trials" / trial)["files"]
-        found = {}
+        document = unseal(manifest, folder.path / "trials" / trial)
+        known, found = document["files"], {}
+        if not str(document["trial"]).startswith(trial):
+            return Done("damaged")
         for name in ("status.json", "provenance.json"):
             data = folder.read("trials", trial, name) or b""
             if digest(data) != known[name]:
@@ -98,7 +106,7 @@ def read_done(folder: Folder, trial: str) -> Done:
             ending=float(cost["ending"]) if "ending" in cost else None,
             records=str(known["records.jsonl"]),
         )
-    except (StoreError, KeyError, TypeError, ValueError, AttributeError):
+    except (StoreError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return Done("damaged")
 
 

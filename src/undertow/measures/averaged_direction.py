@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from undertow.adversary.line import first_crossing
+from undertow.errors import ModelError
 from undertow.measures.feature_steps import two_layer_parts
 from undertow.theory.feature_averaging import averaged_direction
 
@@ -34,6 +35,11 @@ def along_average(net: nn.Module, x: Tensor, y: Tensor, centres: Tensor, signs: 
     """
     parts = two_layer_parts(net)
     centres, signs = centres.to(parts.weight), signs.to(parts.weight)
+    if len(parts.head) not in (1, len(signs)):
+        raise ModelError(
+            f"the network has {len(parts.head)} outputs: the averaged direction is about one logit, or one output for "
+            f"each of the {len(signs)} clusters."
+        )
     head = parts.head[0] if len(parts.head) == 1 else signs @ parts.head
     sign = (2 * y - 1).to(parts.weight)
     slopes = -sign[:, None] * (parts.weight @ averaged_direction(centres, signs))[None]

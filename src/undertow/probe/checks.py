@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
 from undertow.errors import InputError, ModelError
+from undertow.probe.reading import Reading
 
-__all__ = ["check_measures", "check_points", "check_scores"]
+__all__ = ["check_measures", "check_one_logit", "check_points", "check_scores", "readings_of"]
 
 
 def check_points(net: nn.Module, x: Tensor, y: Tensor | None) -> None:
@@ -53,6 +54,44 @@ def check_measures(measures: Sequence[Any]) -> None:
             raise InputError(
                 f"{measure!r} is not a measure: it needs a name and a call that yields (key, value, error)."
             )
+
+
+def readings_of(measure: Any, given: Any) -> Iterator[Reading]:
+    """What a measure gave as plain words and numbers; a sentence where it is not (key, value, error) each time.
+
+    >>> list(readings_of(type("Mine", (), {"name": "mine"}), [("", 0.5)]))
+    Traceback (most recent call last):
+        ...
+    undertow.errors.InputError: the measure mine gave ('', 0.5): a reading is (key, value, error), a word and two \
+numbers, with None for an error that is not known.
+    """
+    if not hasattr(given, "__iter__"):
+        raise _no_reading(measure, given)
+    for reading in given:
+        try:
+            key, value, error = reading
+            plain = float(value), None if error is None else float(error)
+        except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor of several numbers
+            raise _no_reading(measure, reading) from None
+        if not isinstance(key, str):
+            raise _no_reading(measure, reading)
+        yield key, *plain
+
+
+def _no_reading(measure: Any, given: object) -> InputError:
+    return InputError(
+        f"the measure {measure.name} gave {repr(given)[:80]}: a reading is (key, value, error), a word and two "
+        "numbers, with None for an error that is not known."
+    )
+
+
+def check_one_logit(measure: Any, scores: Tensor, points: int) -> None:
+    """Refuse a network that gives more than one number a point to a measure that reads its sign."""
+    if scores.numel() != points:
+        raise InputError(
+            f"{measure.name} reads the sign of one logit, and the network gives {tuple(scores.shape)} for {points} "
+            "points: choose the loss logistic, exponential or bce."
+        )
 
 
 def check_scores(scores: Tensor) -> None:

@@ -87,6 +87,7 @@ class _Beside:
         from torch.nn.functional import cosine_similarity
 
         from undertow.measures.feature_steps import two_layer_parts
+        from undertow.probe.checks import check_one_logit
         from undertow.theory.frei import kkt_network, universal_direction, universal_radius
 
         parts, clusters = two_layer_parts(net), self.clusters.like(x)
@@ -100,6 +101,7 @@ class _Beside:
         back = radius * universal_direction(clusters.centres, clusters.signs)
         for move in self.options.moves:
             with torch.no_grad():
-                moved = (x.double() - move * labels[:, None] * back).to(x)
-                right = net(moved).double().flatten() * labels > 0
+                scores = net((x.double() - move * labels[:, None] * back).to(x))
+            check_one_logit(self, scores, len(x))
+            right = scores.double().flatten() * labels > 0
             yield f"universal@{move!r}", float(right.double().mean()), None

@@ -22,6 +22,7 @@ from undertow.probe.growth import Growth
 from undertow.probe.kkt import KktNetwork, KktResiduals
 from undertow.probe.manifold import OffManifold
 from undertow.probe.min_vidal import FeatureDistance
+from undertow.probe.options import check_choices, check_kinds
 from undertow.probe.printed import PrintedCollaboration
 from undertow.probe.reading import Measure, Reading, labels_for
 from undertow.probe.robustness import RiskBound, RobustAccuracy
@@ -214,5 +215,7 @@ def measure(name: str, **options: Any) -> Measure:
     missing = [field for field in known if field not in options and not hasattr(kind, field)]
     if missing:
         raise ConfigError(f"the measure {name} needs {' and '.join(map(repr, missing))}.")
+    check_kinds(kind, options)
     made: Measure = kind(**options)
+    check_choices(made)
     return made

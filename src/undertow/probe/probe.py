@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.errors import InputError
-from undertow.probe.checks import check_measures, check_points
+from undertow.probe.checks import check_measures, check_points, readings_of
 from undertow.probe.measures import Measure
 from undertow.probe.reading import TrackingMeasure
 from undertow.probe.records import COLUMNS, Record
@@ -50,7 +50,7 @@ def _take(
 ) -> Iterator[Record]:
     with untouched(net):
         for measure in measures:
-            for key, value, error in measure(net, x, y):
+            for key, value, error in readings_of(measure, measure(net, x, y)):
                 yield Record(trial, step, epoch, measure.name, key, value, error)
 
 

@@ -40,6 +40,7 @@ class RandomisedFeatures:
         import torch
 
         from undertow.measures.simplicity import randomised
+        from undertow.probe.checks import check_one_logit
 
         if not 0 < self.simple < x.shape[1]:
             raise InputError(f"simple = {self.simple} of {x.shape[1]} coordinates leaves none of one kind.")
@@ -52,7 +53,9 @@ class RandomisedFeatures:
         }
         for key, points in inputs.items():
             with torch.no_grad():
-                right = net(points).double().flatten() * signs > 0
+                scores = net(points)
+            check_one_logit(self, scores, len(x))
+            right = scores.double().flatten() * signs > 0
             yield key, float(right.double().mean()), None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from undertow.probe.checks import readings_of
 from undertow.probe.reading import Measure, MemberMeasure, Reading
 from undertow.probe.tracking import Tracked
 from undertow.probe.untouched import untouched
@@ -35,7 +36,9 @@ def read_together(
             together = getattr(trackers[0], "together", None) if trackers else None
             if together is not None and len(networks) > 1:
                 return [list(readings) for readings in together(trackers, networks, x, y)]
-            return [list(own(net, x, y)) for own, net in zip(measure, networks, strict=True)]
+            return [
+                list(readings_of(own, own(net, x, y))) for own, net in zip(measure, networks, strict=True)
+            ]
         if isinstance(measure, MemberMeasure) and len(networks) > 1:
             return [list(readings) for readings in measure.together(networks, x, y)]
-        return [list(measure(net, x, y)) for net in networks]
+        return [list(readings_of(measure, measure(net, x, y))) for net in networks]

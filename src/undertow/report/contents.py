@@ -117,7 +117,7 @@ def gather(store: ReadableStore, judged: Sequence[tuple[Reproduction, Sequence[E
         tables=pool.tables,
         grids=grids,
         problems=tuple(_problems(store, runs)),
-        notes=tuple(notes),
+        notes=(*notes, *store.notes.values()),
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from undertow.errors import StoreError, UndertowError
-from undertow.runs.store import Store, StoredStudy, StoredTrial
+from undertow.runs.store import Store, StoredStudy, StoredTrial, distinct
 
 if TYPE_CHECKING:
     import polars
@@ -26,6 +26,8 @@ class ReadableStore(Store):
     def __init__(self, path: str | Path) -> None:
         super().__init__(path, read_only=True)
         self.problems: dict[str, str] = {}
+        self.notes: dict[str, str] = {}
+        """What is odd about the folder and harms nothing."""
         self._trials: dict[str, StoredTrial] = {}
         self._frames: dict[str, polars.DataFrame] = {}
 
@@ -45,13 +47,18 @@ class ReadableStore(Store):
         return self._trials[trial] if trial in self else super().trial(trial)
 
     def studies(self) -> list[StoredStudy]:
-        found = []
+        found: list[tuple[str, StoredStudy]] = []
         for label in self.labels():
             try:
-                found.append(self.study(label))
+                found.append((label, self.study(label)))
             except UndertowError as error:  # damaged in both copies, or written by another version
                 self.problems[label] = f"The study {label} cannot be read: {error}"
-        return found
+        copies: dict[str, str] = {}
+        studies = distinct(found, copies=copies)
+        for label, name in copies.items():
+            path = self.path / "studies" / f"{label}.json"
+            self.notes[label] = f"{path} is a copy of the study {name}, and left out: remove it."
+        return studies
 
     def frame(self, *studies: StoredStudy) -> polars.DataFrame:
         import polars

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import torch
 from torch import nn
@@ -16,6 +17,7 @@ from undertow.data.lower_bound import lower_bound
 from undertow.data.mixture import kou_mixture
 from undertow.data.slabs import slabs
 from undertow.data.tasks import relabel
+from undertow.errors import ConfigError
 from undertow.models import Initialisation
 from undertow.runs.config import (
     AxisClustersData,
@@ -123,6 +125,12 @@ def build_network(trial: TrialConfig, dataset: Dataset) -> nn.Module:
     classes = 1 if trial.training.loss in _ONE_LOGIT else dataset.classes
     outputs = classes if model.outputs is None else model.outputs
     if isinstance(model, ResNetModel):
+        size = dataset.x[0].numel()
+        if math.prod(model.image) != size:
+            shape = "×".join(map(str, model.image))
+            raise ConfigError(
+                f"model.image is {shape}, but each input has {size} numbers: give the images' shape."
+            )
         return models.resnet(
             image=model.image,
             channels=model.channels,

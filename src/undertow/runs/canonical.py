@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 from undertow.errors import StoreError
+from undertow.files import check_regular
 
 __all__ = ["digest", "dumps", "file_digest", "plain", "seal", "unseal"]
 
@@ -54,7 +56,8 @@ def digest(data: bytes) -> str:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, read in pieces."""
-    with path.open("rb") as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        check_regular(file.fileno(), path)
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -74,7 +77,7 @@ def unseal(data: bytes, path: Path) -> dict[str, Any]:
         # Comparing bytes, not values, also catches changes that JSON does not care about.
         rest = {key: value for key, value in document.items() if key != _SEAL}
         whole = seal(rest) == data
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         whole = False
     if not whole:
         raise StoreError(f"{path} is damaged: its content does not match the checksum inside it.")

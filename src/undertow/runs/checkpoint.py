@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from undertow.errors import StoreError
+from undertow.files import read_regular
 from undertow.runs import records
 from undertow.runs.atomic import make_folder, replace_file
 from undertow.runs.canonical import digest, seal, unseal
@@ -61,7 +62,7 @@ class Workspace:
         for step in self._steps():
             try:
                 return self._load(step)
-            except (StoreError, FileNotFoundError, KeyError):
+            except (StoreError, OSError, KeyError):
                 self._remove(step)
         self._records.unlink(missing_ok=True)
         return None
@@ -71,9 +72,9 @@ class Workspace:
         return next(iter(self._steps()), 0)
 
     def _load(self, step: int) -> Checkpoint:
-        document = unseal(self._json(step).read_bytes(), self._json(step))
+        document = unseal(read_regular(self._json(step)), self._json(step))
         path = self._tensors(step)
-        data = path.read_bytes()
+        data = read_regular(path)
         if digest(data) != document["tensors"]:
             raise StoreError(f"{path} is damaged: its checksum is not the one recorded.")
         known = document["records"]

@@ -21,6 +21,7 @@ from undertow.runs.build import build_data, build_network, build_points, build_r
 from undertow.runs.checkpoint import Workspace
 from undertow.runs.config import TrialConfig
 from undertow.runs.examples import adversarial_examples
+from undertow.runs.footprint import check_memory
 from undertow.runs.grid import Group
 from undertow.runs.lock import Lock
 from undertow.runs.measuring import GroupMeasures
@@ -99,6 +100,7 @@ class _Run:
         self.store, self.group, self.lock = store, group, lock
         self.began = time.monotonic()
         first = group.trials[0]
+        check_memory(group.trials)
         self.dataset = build_data(first.data)
         self.points = build_points(first, self.dataset)
         self.workspace = Workspace(_work_folder(store, group))

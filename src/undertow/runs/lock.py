@@ -26,6 +26,7 @@ from pathlib import Path
 from types import TracebackType
 
 from undertow.errors import StoreError
+from undertow.files import check_regular, read_regular
 from undertow.runs.atomic import make_folder, writing
 
 __all__ = ["Lock", "Locked", "Owner", "guard", "is_stale"]
@@ -132,7 +133,7 @@ class Lock:
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
-        with contextlib.suppress(OSError), guard(self.path.parent):
+        with contextlib.suppress(OSError, StoreError), guard(self.path.parent):
             if self.held:
                 self.path.unlink(missing_ok=True)
 
@@ -157,14 +158,22 @@ def is_stale(path: Path, owner: Owner, *, after: float = STALE_AFTER) -> bool:
 def _read_owner(path: Path) -> Owner | None:
     """The owner named in the file; None when there is none or its writer died before naming itself."""
     try:
-        return Owner(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
+        return Owner(**json.loads(read_regular(path, largest=2**16)))
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 
 @contextlib.contextmanager
 def guard(folder: Path) -> Iterator[None]:
     """A moment in which no other process is inside the same folder's guard."""
-    with (folder / ".guard").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    path = folder / ".guard"
+    with writing(path):
+        # To read and write: a pipe is then opened at once, and refused.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        with writing(path):
+            check_regular(descriptor, path)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(descriptor)

@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from undertow.files import read_regular
+
 __all__ = ["Beacon", "Progress", "read_progress", "replace_unflushed"]
 
 _EVERY = 1.0  # seconds between signs of life
@@ -56,7 +58,7 @@ class Progress:
             rate = None if found.rate is None else float(found.rate)
             _ = (int(found.step), int(found.steps), int(found.since), int(found.pid), rate)
             _ = (float(found.started), float(found.time))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not a group's progress: {error}") from None
         return found
 
@@ -142,7 +144,7 @@ class Beacon:
 def read_progress(folder: Path) -> Progress | None:
     """How far the group in this work folder is, if it has said so."""
     try:
-        return Progress.parse((folder / "progress.json").read_bytes())
+        return Progress.parse(read_regular(folder / "progress.json", largest=2**24))
     except (OSError, ValueError):
         return None
 

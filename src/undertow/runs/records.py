@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from undertow.errors import StoreError
+from undertow.files import check_regular, read_regular
 from undertow.probe.records import Record, decode, encode
 from undertow.runs.atomic import writing
 from undertow.runs.canonical import digest
 
-__all__ = ["append", "encode_all", "parse", "truncate"]
+__all__ = ["append", "are_of", "encode_all", "parse", "truncate"]
 
 
 def encode_all(records: Iterable[Record]) -> bytes:
@@ -27,9 +28,21 @@ def parse(data: bytes, path: Path) -> list[Record]:
         raise StoreError(f"{path} is damaged: {error}.") from None
 
 
+def are_of(data: bytes, trial: str) -> bool:
+    """Whether every line of a finished file is a record of this trial: each begins with its identity.
+
+    >>> are_of(encode_all([Record("0a", 3, 1, "loss", "", 0.5)]), "0a")
+    True
+    """
+    begin = f'{{"trial":"{trial}",'.encode()
+    return all(line.startswith(begin) for line in data.splitlines())
+
+
 def append(path: Path, data: bytes) -> None:
     """Add lines at the end and flush them to the disk."""
-    with writing(path), path.open("ab") as file:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+    with writing(path), os.fdopen(os.open(path, flags, 0o644), "ab") as file:
+        check_regular(file.fileno(), path)
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -41,7 +54,12 @@ def truncate(path: Path, length: int, checksum: str) -> bytes:
     What came after (also a torn line) is computed again. Raises ``StoreError`` when the kept part is not what
     the checkpoint saw.
     """
-    data = path.read_bytes() if path.exists() else b""
+    try:
+        data = read_regular(path)
+    except FileNotFoundError:
+        data = b""
+    except OSError as error:
+        raise StoreError(f"{path} is damaged: {error.strerror}.") from None
     kept = data[:length]
     if len(kept) != length or digest(kept) != checksum:
         raise StoreError(f"{path} is damaged: its first {length} bytes are not those of the checkpoint.")

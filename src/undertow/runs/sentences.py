@@ -14,6 +14,7 @@ from undertow.errors import ConfigError, nearest
 __all__ = ["Settings", "config_error", "shown"]
 
 _SHOWN = 3
+_LOOKED_AT = 200  # problems of one configuration; a file of nothing else can have thousands
 
 Settings = Callable[[tuple[str, ...]], list[str]]
 """The valid names at a path, e.g. ``("training",)`` → ``["optimizer", "learning_rate", …]``."""
@@ -21,7 +22,8 @@ Settings = Callable[[tuple[str, ...]], list[str]]
 
 def config_error(error: ValidationError, settings: Settings, *, tags: frozenset[str]) -> ConfigError:
     """A ``ConfigError`` for the first few problems; ``tags`` are the union members pydantic adds to paths."""
-    sentences = list(dict.fromkeys(_sentence(problem, settings, tags) for problem in error.errors()))
+    problems = error.errors()[:_LOOKED_AT]
+    sentences = list(dict.fromkeys(_sentence(problem, settings, tags) for problem in problems))
     more = len(sentences) - _SHOWN
     if more > 0:
         sentences = [*sentences[:_SHOWN], f"and {more} more"]

@@ -20,20 +20,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.errors import StoreError
+from undertow.files import read_regular
 from undertow.probe.records import Record
 from undertow.runs.atomic import make_folder, publish_folders, replace_file, sync, writing
-from undertow.runs.canonical import digest, dumps, seal, unseal
+from undertow.runs.canonical import digest, dumps, file_digest, seal, unseal
 from undertow.runs.config import TrialConfig, validate
 from undertow.runs.grid import StudyConfig
 from undertow.runs.lock import guard
-from undertow.runs.records import parse
+from undertow.runs.records import are_of, parse
 
 if TYPE_CHECKING:
     import polars
@@ -41,9 +43,13 @@ if TYPE_CHECKING:
 
     from undertow.runs.examples import Examples
 
-__all__ = ["FinishedTrial", "Store", "StoredStudy", "StoredTrial"]
+__all__ = ["FinishedTrial", "Store", "StoredStudy", "StoredTrial", "distinct"]
 
 _REDO = "run `undertow resume` to compute that trial again."
+_ALWAYS = ("config.json", "provenance.json", "records.jsonl", "status.json")
+_LARGEST_DOCUMENT = 256 * 2**20  # bytes of a study or a manifest
+_READ_AT_ONCE = 64 * 2**20
+_TRIAL = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
@@ -158,21 +164,25 @@ class Store:
         """A finished trial, every byte verified; raises ``StoreError`` naming the damaged file."""
         folder = self.folder(trial)
         try:
-            files = {path.name: path.read_bytes() for path in folder.iterdir()}
+            there = {path.name for path in folder.iterdir()} - {"manifest.json"}
         except OSError as error:
             raise StoreError(f"trial {trial} cannot be read from {folder}: {error.strerror}.") from None
-        if "manifest.json" not in files:
-            raise StoreError(f"{folder / 'manifest.json'} is missing: {_REDO}")
-        known = unseal(files.pop("manifest.json"), folder / "manifest.json")["files"]
-        for name in sorted(known.keys() | files.keys()):
-            if name not in files:
+        manifest = unseal(_read(folder / "manifest.json"), folder / "manifest.json")
+        known = _checksums(manifest, folder)
+        for name in sorted(known.keys() | there):
+            if name not in there:
                 raise StoreError(f"{folder / name} is missing: {_REDO}")
             if name not in known:
                 raise StoreError(f"{folder / name} does not belong there: remove it.")
-            if digest(files[name]) != known[name]:
-                raise StoreError(f"{folder / name} is damaged, its checksum does not match: {_REDO}")
-        if digest(files["config.json"])[: len(trial)] != trial:
+        files = {name: _read_verified(folder / name, checksum) for name, checksum in known.items()}
+        for name in _ALWAYS:
+            if name not in files:
+                raise StoreError(f"{folder / name} is missing: {_REDO}")
+        identity = digest(files["config.json"])
+        if not identity.startswith(trial) or not str(manifest.get("trial")).startswith(trial):
             raise StoreError(f"{folder} holds another trial than its name says: {_REDO}")
+        if not are_of(files["records.jsonl"], trial):
+            raise StoreError(f"{folder / 'records.jsonl'} holds records of another trial: {_REDO}")
         return StoredTrial(trial, files)
 
     def publish(self, finished: Sequence[FinishedTrial], *, scratch: Path | None = None) -> None:
@@ -189,6 +199,11 @@ class Store:
 
         Returns a sentence saying what was wrong and where it is now; None when nothing was wrong.
         """
+        try:
+            self.trial(trial)
+            return None
+        except StoreError:
+            pass
         aside = make_folder(self.path / "damaged") / f"{trial}.{uuid.uuid4().hex[:8]}"
         # Looked at again under the guard: another process may have replaced it by a whole one meanwhile.
         with guard(make_folder(self.path / "locks")):
@@ -211,9 +226,8 @@ class Store:
         data = seal({"study": study.model_dump(mode="json"), "trials": trials})
         folder = make_folder(self.path / "studies")
         for name in (f"{study.label}.json", f"{study.label}.copy"):
-            path = folder / name
-            if not path.exists() or path.read_bytes() != data:
-                replace_file(path, data)
+            if _content(folder / name) != data:
+                replace_file(folder / name, data)
         return self.study(study.label)
 
     def labels(self) -> list[str]:
@@ -221,11 +235,12 @@ class Store:
         folder = self.path / "studies"
         if not folder.is_dir():
             raise StoreError(f"{self.path} holds no studies: start one with `undertow reproduce`.")
-        return sorted({path.name.rpartition(".")[0] for path in folder.glob("[a-z0-9]*.[jc]*")})
+        paths = [path for path in folder.glob("[a-z0-9]*") if path.suffix in (".json", ".copy")]
+        return sorted({path.stem for path in paths})
 
     def studies(self) -> list[StoredStudy]:
-        """The studies in the store, by label."""
-        return [self.study(label) for label in self.labels()]
+        """The studies in the store, by label; a copy of one under another name is left out."""
+        return distinct((label, self.study(label)) for label in self.labels())
 
     def study(self, label: str) -> StoredStudy:
         """One study; when one of its two files is damaged the other is read, and mends it."""
@@ -233,18 +248,20 @@ class Store:
         problem = StoreError(f"{self.path} holds no study {label}.")
         for path, other in (paths, paths[::-1]):
             try:
-                data = path.read_bytes()
-                document = unseal(data, path)
+                data = read_regular(path, largest=_LARGEST_DOCUMENT)
+                stored = _parse_study(unseal(data, path), path)
             except FileNotFoundError:
+                continue
+            except OSError as error:
+                problem = StoreError(f"{path} cannot be read: {error.strerror}.")
                 continue
             except StoreError as error:
                 problem = error
                 continue
-            if not self.read_only and (not other.exists() or other.read_bytes() != data):
+            if not self.read_only and stored.config.label == label and _content(other) != data:
                 with contextlib.suppress(StoreError):  # a read-only store can still be read
                     replace_file(other, data)
-            trials = tuple((trial, dict(columns)) for trial, columns in document["trials"])
-            return StoredStudy(validate(StudyConfig, document["study"]), trials)
+            return stored
         raise problem
 
     # Reading
@@ -258,3 +275,73 @@ class Store:
         from undertow.runs.frame import frame
 
         return frame(self, list(studies) or self.studies())
+
+
+def distinct(
+    studies: Iterable[tuple[str, StoredStudy]], *, copies: dict[str, str] | None = None
+) -> list[StoredStudy]:
+    """The studies, each once, given with the names of their files.
+
+    A file that carries another name than the study in it is a copy that somebody made by hand, and is left out;
+    ``copies`` is told of which study. One that was only renamed stays.
+    """
+    files: dict[str, dict[str, StoredStudy]] = {}
+    for label, study in studies:
+        files.setdefault(study.config.label, {})[label] = study
+    found = {}
+    for name, labels in files.items():
+        kept = name if name in labels else min(labels)
+        found[name] = labels[kept]
+        if copies is not None:
+            copies |= {label: name for label in labels if label != kept}
+    return [found[name] for name in sorted(found)]
+
+
+def _parse_study(document: dict[str, Any], path: Path) -> StoredStudy:
+    try:
+        trials = tuple((str(trial), dict(columns)) for trial, columns in document["trials"])
+        settings = document["study"]
+    except (KeyError, TypeError, ValueError):
+        raise StoreError(f"{path} is damaged: it holds no study.") from None
+    if not all(_TRIAL.fullmatch(trial) for trial, _ in trials):
+        raise StoreError(f"{path} is damaged: its trials are not named as trials are.")
+    return StoredStudy(validate(StudyConfig, settings), trials)
+
+
+def _content(path: Path) -> bytes | None:
+    """What a study's file holds; None where it is missing or cannot be read."""
+    try:
+        return read_regular(path, largest=_LARGEST_DOCUMENT)
+    except OSError:
+        return None
+
+
+def _checksums(manifest: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    known = manifest.get("files")
+    # Names that lead elsewhere are no names of files in the folder.
+    if not isinstance(known, dict) or not all(name == Path(name).name and "\0" not in name for name in known):
+        raise StoreError(f"{folder / 'manifest.json'} is damaged: it lists no files. {_REDO.capitalize()}")
+    return {name: str(checksum) for name, checksum in known.items()}
+
+
+def _read(path: Path, *, largest: int = _LARGEST_DOCUMENT) -> bytes:
+    try:
+        return read_regular(path, largest=largest)
+    except FileNotFoundError:
+        raise StoreError(f"{path} is missing: {_REDO}") from None
+    except OSError as error:
+        raise StoreError(f"{path} is damaged, {error.strerror}: {_REDO}") from None
+
+
+def _read_verified(path: Path, checksum: str) -> bytes:
+    damaged = StoreError(f"{path} is damaged, its checksum does not match: {_REDO}")
+    try:
+        # A large file is compared before it is read: what has grown to fill a disk must not fill the memory.
+        if path.stat().st_size > _READ_AT_ONCE and file_digest(path) != checksum:
+            raise damaged
+        data = read_regular(path)
+    except OSError as error:
+        raise StoreError(f"{path} is damaged, {error.strerror}: {_REDO}") from None
+    if digest(data) != checksum:
+        raise damaged
+    return data

@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,16 +29,15 @@ from undertow.runs.grid import StudyConfig
 
 __all__ = ["apply_overrides", "load_study", "read_value"]
 
+_LARGEST = 2**20
+_DEEPEST = 32
+_KEY = re.compile(r"[\w\-.\"' \t]+")
+_DOTS = re.compile(r"\.(?:[ \t]*\.)+")
+
 
 def load_study(path: Path, overrides: Sequence[str] = ()) -> StudyConfig:
     """The study in a TOML file, with command-line overrides applied; its name defaults to the file's."""
-    try:
-        document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise ConfigError(f"{path} cannot be read: {reason}.") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}.") from None
+    document = _parse(_read(path), path)
     document.setdefault("name", path.stem.lower().replace("_", "-").replace(" ", "-"))
     try:
         study = validate(StudyConfig, apply_overrides(document, overrides))
@@ -45,6 +45,40 @@ def load_study(path: Path, overrides: Sequence[str] = ()) -> StudyConfig:
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     return study
+
+
+def _read(path: Path) -> str:
+    """The file's text; it may be a pipe, as in ``undertow run <(…)``, but not one without an end."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        text = data.decode("utf-8") if len(data) <= _LARGEST else None
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a NUL in the file's name
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{path} cannot be read: {reason}.") from None
+    if text is None:
+        raise ConfigError(f"{path} has more than {_LARGEST:,} bytes: a study is a page of settings.")
+    return text
+
+
+def _parse(text: str, path: Path) -> dict[str, Any]:
+    # tomllib takes time that grows with the square of a key's parts.
+    if any(run.count(".") > _DEEPEST for line in text.splitlines() for run in _keys(line)):
+        raise ConfigError(
+            f"{path} has a key of more than {_DEEPEST} parts: settings are not nested that deeply."
+        )
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid TOML: it is nested too deeply.") from None
+    except ValueError as error:  # also of numbers with more digits than Python takes
+        reason = str(error).partition(";")[0]
+        raise ConfigError(f"{path} is not valid TOML: {reason}.") from None
+
+
+def _keys(line: str) -> list[str]:
+    """The parts of a line that can be dotted keys: what has no other sign in it, nor two dots together."""
+    return [] if line.lstrip().startswith("#") else _KEY.findall(_DOTS.sub("|", line))
 
 
 def apply_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -60,7 +94,12 @@ def apply_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[
                 raise ConfigError(f"--grid {text} is not an axis; write for example --grid width=16,64")
             document = put(document, ("grid", axis), [read_value(value) for value in values.split(",")])
         else:
-            document = put(document, tuple(option.split(".")), read_value(text))
+            path = tuple(option.split("."))
+            if len(path) > _DEEPEST:
+                raise ConfigError(
+                    f"--{option[:40]}… has {len(path)} parts: settings are not nested that deeply."
+                )
+            document = put(document, path, read_value(text))
     return document
 
 

@@ -7,13 +7,15 @@ import os
 import traceback
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from undertow.data.offline import offline, staying_offline
 from undertow.errors import UndertowError
 from undertow.runs import progress
 from undertow.runs.atomic import make_folder
+from undertow.runs.footprint import is_out_of_memory
 from undertow.runs.grid import Group
 from undertow.runs.group import GroupOutcome, run_group
 from undertow.runs.lock import Locked
@@ -24,6 +26,10 @@ __all__ = ["CHECKPOINT_SECONDS", "Engine", "Orders", "attempt", "read_progress",
 
 
 CHECKPOINT_SECONDS = 30.0
+_NO_MEMORY = (
+    "the memory was used up: choose less data, narrower networks or a smaller group_size, fewer workers, or a machine "
+    "with more of it."
+)
 
 
 class Engine(Protocol):
@@ -59,7 +65,10 @@ def attempt(
         return GroupOutcome(group.id, "locked", 0, (str(error),))
     except UndertowError as error:
         return GroupOutcome(group.id, "failed", 0, (str(error),), traceback.format_exc())
-    except Exception as error:  # a defect: show where
+    except Exception as error:
+        if is_out_of_memory(error):
+            return GroupOutcome(group.id, "failed", 0, (_NO_MEMORY,), traceback.format_exc())
+        # A defect: show where.
         last = traceback.format_exc(limit=-2).strip()
         sentence = f"{type(error).__name__}: {error}\n{last}"
         return GroupOutcome(group.id, "failed", 0, (sentence,), traceback.format_exc())
@@ -78,6 +87,7 @@ class Orders:
     checkpoint_seconds: float
     parent: int | None = None
     keep_weights: bool = True
+    offline: bool = field(default_factory=offline)
 
 
 def work(orders: Orders, group: Group) -> GroupOutcome:
@@ -85,6 +95,11 @@ def work(orders: Orders, group: Group) -> GroupOutcome:
     import torch
 
     torch.set_num_threads(orders.threads)
+    with staying_offline(orders.offline):
+        return _work(orders, group)
+
+
+def _work(orders: Orders, group: Group) -> GroupOutcome:
 
     def asked_to_stop() -> bool:
         return os.path.exists(orders.stop) or orders.parent not in (None, os.getppid())

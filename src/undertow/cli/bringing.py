@@ -1,0 +1,52 @@
+"""What a run needs is brought before it begins: said once, by one process, and not by each that trains."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+
+from undertow.data.catalogue import CATALOGUE, RawFile
+from undertow.data.offline import offline
+from undertow.data.sources import obtain
+from undertow.errors import DataError
+from undertow.runs.config import FeaturesData, NamedData, TrialConfig
+from undertow.runs.grid import StudyConfig
+from undertow.runs.store import Store
+
+__all__ = ["bring_data"]
+
+
+def bring_data(store: Store, studies: Sequence[StudyConfig], console: Console) -> None:
+    """Download the files that trials to come will read, unless they are here.
+
+    Offline, what is not here is a ``DataError``. Online, what cannot be had is said, and the trials that need it
+    fail by themselves: the others go on.
+    """
+    missing = (point.trial for study in studies for point in study.points if point.trial.id not in store)
+    for name, files in files_of(missing).items():
+        try:
+            obtain(CATALOGUE[name], files)
+        except DataError as error:
+            if offline():
+                raise
+            console.print(escape(str(error)), style="yellow")
+            os.environ["UNDERTOW_OFFLINE"] = "1"  # so that no group waits for the same servers again
+
+
+def files_of(trials: Iterable[TrialConfig]) -> dict[str, tuple[RawFile, ...]]:
+    """Data set → those of its files that the trials read."""
+    asked: dict[tuple[str, str], None] = {}
+    for trial in trials:
+        data, splits = trial.data, {trial.probe.split}
+        if isinstance(data, FeaturesData):
+            asked |= dict.fromkeys((data.of, split) for split in {"train", data.split, *splits} if split)
+        elif isinstance(data, NamedData):
+            fitted = {"train"} if data.normalise == "standardised" else set()
+            asked |= dict.fromkeys((data.name, split) for split in {data.split, *splits, *fitted} if split)
+    wanted: dict[str, dict[str, RawFile]] = {}
+    for name, split in sorted(asked):
+        wanted.setdefault(name, {}).update({file.name: file for file in CATALOGUE[name].files_for(split)})
+    return {name: tuple(files.values()) for name, files in wanted.items() if files}

@@ -1,0 +1,58 @@
+"""Reading files that somebody else may have put there: regular ones alone, and none larger than expected."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+__all__ = ["NotRegularError", "TooLargeError", "check_regular", "read_regular"]
+
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+class NotRegularError(OSError):
+    """A pipe, a socket or a device where a file should be: reading it could wait for ever, or never end."""
+
+
+class TooLargeError(OSError):
+    """A file of more bytes than it can have."""
+
+
+def read_regular(path: str | os.PathLike[str], *, largest: int | None = None) -> bytes:
+    """The content of a regular file; links to one are followed.
+
+    It is opened without waiting and looked at before it is read: a pipe that nobody writes to would hold the reader up
+    for ever. With ``largest``, a file of more bytes is not read at all.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> os.mkfifo(folder / "records.jsonl")
+    >>> read_regular(folder / "records.jsonl")
+    Traceback (most recent call last):
+        ...
+    undertow.files.NotRegularError: [Errno 22] it is a pipe, not a file: ...
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        check_regular(descriptor, path)
+        if largest is not None and os.fstat(descriptor).st_size > largest:
+            raise TooLargeError(errno.EFBIG, f"it has more than the {largest:,} bytes it can have", str(path))
+        with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
+            return file.readall()
+    finally:
+        os.close(descriptor)
+
+
+def check_regular(descriptor: int, path: str | os.PathLike[str]) -> None:
+    """Raise ``NotRegularError`` unless the open file is a regular one."""
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        kind = next((name for is_one, name in _KINDS if is_one(mode)), "something else")
+        raise NotRegularError(errno.EINVAL, f"it is {kind}, not a file", str(path))
