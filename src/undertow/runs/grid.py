@@ -20,17 +20,15 @@ from undertow.probe.records import COLUMNS
 from undertow.runs.axes import axis_path, put
 from undertow.runs.canonical import digest, dumps
 from undertow.runs.config import (
-    Count,
     DataConfig,
     ModelConfig,
     ProbeConfig,
-    Section,
-    Seed,
     TrainingConfig,
     TrialConfig,
     validate,
 )
 from undertow.runs.sentences import shown
+from undertow.sections import Count, Section, Seed
 
 __all__ = ["GridPoint", "Group", "StudyConfig"]
 
