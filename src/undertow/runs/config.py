@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, Union, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args
 
 from pydantic import (
     BaseModel,
@@ -291,6 +291,9 @@ class TrainingConfig(Section):
     ``rate`` is such a table too, and without one the learning rate stays the same.
     """
 
+    # Without which the first trials were stored: written only where they are not these, and so no identity changes.
+    UNWRITTEN: ClassVar[dict[str, Any]] = {"rate": None, "objective": "loss", "log_below": None}
+
     optimizer: DirectionConfig = GradientDescent(name="gd")
     learning_rate: Positive = 0.01
     epochs: Annotated[int, Field(strict=True, ge=0, le=10**9)] = 100
@@ -334,25 +337,20 @@ class TrainingConfig(Section):
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What had no setting when the first trials were stored is written only where it is not the default.
-
-        So a trial whose training is what it was keeps its identity.
-        """
+        """As the first trials were written, where training is what it was then."""
         written: dict[str, Any] = handler(self)
         if "optimizer" in written:
             word = self.optimizer.name in _WORDS and self.optimizer == type(self.optimizer)(
                 name=self.optimizer.name
             )
             written["optimizer"] = self.optimizer.name if word else self.optimizer.model_dump(mode="json")
-        if self.rate is None:
-            written.pop("rate", None)
-        elif "rate" in written:
+        if self.rate is not None and "rate" in written:
             written["rate"] = self.rate.model_dump(mode="json")
-        if self.objective == "loss":
-            written.pop("objective", None)
-        if self.log_below is None:
-            written.pop("log_below", None)
-        return written
+        return {
+            name: value
+            for name, value in written.items()
+            if name not in self.UNWRITTEN or getattr(self, name) != self.UNWRITTEN[name]
+        }
 
 
 class ProbeConfig(Section):

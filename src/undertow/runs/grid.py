@@ -101,6 +101,7 @@ class StudyConfig(Section):
         if size > _LARGEST:
             raise ConfigError(f"the grid has {size:,} trials; {_LARGEST:,} are the most one study takes.")
         base = self.model_dump(mode="json", include=set(TrialConfig.model_fields))
+        base["training"] = {**TrainingConfig.UNWRITTEN, **base["training"]}  # an axis may name these too
         paths = [axis_path(axis, base) for axis in self.grid]
         columns = _columns(paths)
         points: dict[str, GridPoint] = {}

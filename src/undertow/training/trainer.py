@@ -148,8 +148,8 @@ class Trainer:
             return self._step.watch.state(index, learning_rate=rate)
         if self._stuck(index):
             reason = (
-                f"{self._failed[index]} tries of epoch {self._epochs[index] + 1} in a row did not keep the training loss "
-                "from rising: another learning rate, or more steps in an epoch, may help."
+                f"{self._failed[index]} tries of epoch {self._epochs[index] + 1} in a row did not keep the training "
+                "loss from rising: another learning rate, or more steps in an epoch, may help."
             )
             return MemberState("diverged", step, reason, tries)
         finished = self._epochs[index] >= self._recipe.epochs if self.revocable else step >= self.total_steps

@@ -21,7 +21,7 @@ class LossBased(RateRule):
     α starts at the recipe's learning rate (0.1 in the paper). After every epoch the loss of the whole training set is
     compared with the frame. If it did not rise, the epoch is kept: α grows by 2^(1/5) and the loss is the new
     frame. Otherwise the network goes back to where the epoch began, α shrinks by 2^(1/10), and the epoch is
-    done again in another order. A batch with L_batch/frame above ``limit`` ends the epoch at once, in the same way.
+    done again in another order. A batch with L_batch/frame above ``ceiling`` ends the epoch at once, in the same way.
 
     Losses are logarithms throughout, so that η may pass the largest float: the step is
     α exp(log L_batch − log frame) ∇log L_batch, all of order one.
@@ -32,7 +32,7 @@ class LossBased(RateRule):
     Args:
         growth: What α is multiplied by after an epoch that is kept.
         retreat: What α is divided by after one that is not.
-        limit: The largest L_batch/frame that an epoch survives.
+        ceiling: The largest L_batch/frame that an epoch survives.
         frame_at_start: The first frame; without one, the loss of a network that knows nothing (log k for k classes).
         patience: How many tries of one epoch may fail before the network is given up.
 
@@ -47,7 +47,7 @@ class LossBased(RateRule):
     name: Literal["loss-based"] = "loss-based"
     growth: Positive = 2.0**0.2
     retreat: Positive = 2.0**0.1
-    limit: Positive = 600.0
+    ceiling: Positive = 600.0
     frame_at_start: Positive | None = None
     patience: Count = 500
 
@@ -72,7 +72,7 @@ class LossBased(RateRule):
         return state["log_frame"]
 
     def hopeless(self, log_loss: Tensor, state: Mapping[str, Tensor]) -> Tensor:
-        return ~(log_loss - state["log_frame"] <= math.log(self.limit))  # a comparison with NaN is false
+        return ~(log_loss - state["log_frame"] <= math.log(self.ceiling))  # a comparison with NaN is false
 
     def judge(self, log_loss: Tensor, state: Mapping[str, Tensor]) -> tuple[Tensor, RateState]:
         alpha, frame = state["alpha"], state["log_frame"]
