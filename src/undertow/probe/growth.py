@@ -131,16 +131,13 @@ class GrowthTracker:
 
     def state(self) -> dict[str, Tensor]:
         """What the tracker remembers."""
-        import torch
-
-        return {**self._history.state(), "rate": torch.tensor(self._rate, dtype=torch.float64)}
+        state = self._history.state()
+        return {**state, "rate": state["flow"].new_tensor(self._rate)}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what ``state`` gave."""
-        import torch
-
         if "flow" not in state:  # a checkpoint from when every step had the same rate
-            flow = torch.tensor([0.0, self._rate, float(state["steps"])], dtype=torch.float64)
-            state = {**state, "flow": flow, "rate": torch.tensor(self._rate, dtype=torch.float64)}
+            flow = state["weight"].new_tensor([0.0, self._rate, float(state["steps"])])
+            state = {**state, "flow": flow, "rate": flow[1]}
         self._rate = float(state["rate"])
         self._history.restore(state)

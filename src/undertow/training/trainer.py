@@ -18,6 +18,7 @@ from undertow.training.ensemble import Ensemble
 from undertow.training.mapped import MappedNetworks
 from undertow.training.recipe import Recipe, shared_recipe
 from undertow.training.stacked import StackedMLP, dense_layers
+from undertow.training.standing import Standing
 from undertow.training.step import Step
 from undertow.training.taken import StepTaken
 
@@ -70,7 +71,6 @@ class Trainer:
                 f"x has shape {tuple(x.shape)}, y {tuple(y.shape)}: pass samples (N, …), labels (N,)."
             )
         recipe = self._recipe = shared_recipe(recipes)
-        self._learning_rates = [each.learning_rate for each in recipes]
         place = x.device if device is None else torch.device(device)
         ensemble = _stack(networks, recipe, place)
         with matmul_precision(recipe.matmul_precision):
@@ -85,39 +85,34 @@ class Trainer:
         self._replay: Callable[[], None] | None = None
         self._replay_batch = (x, y)
         self._may_capture = place.type == "cuda"
-        self._diverged = [False] * len(networks)
+        self._standing = Standing(self._step, recipes, steps_per_epoch=self._batches.per_epoch)
         self._looked_at = 0
         self.device = place
         self.step = 0
-        # Where epochs may be taken back, each member's own count of them and what became of the last try.
         self.revocable = recipe.rate.revocable
         self._first_rates = self._step.effective_rates()
-        self._epochs, self._tries, self._failed = ([0] * len(networks) for _ in range(3))
-        self._taken: list[StepTaken | None] | None = None
-        self._look()
+        self._settled: list[StepTaken | None] | None = None  # what became of a try that has just ended
 
     # Where training stands
 
     @property
     def epoch(self) -> int:
-        """Epochs completed; where each member has its own count, by the slowest that is not at its end."""
+        """Epochs completed; where each member has its own count, by the slowest that goes on."""
         if self.revocable:
-            return min(self._unfinished_epochs(), default=self._recipe.epochs)
+            return min(self._standing.unfinished(self.step), default=self._recipe.epochs)
         return self.step // self._batches.per_epoch
 
     def epochs(self) -> list[int]:
         """Epochs that each member has completed and kept."""
-        return list(self._epochs) if self.revocable else [self.epoch] * len(self._diverged)
+        return self._standing.epochs(self.step)
 
     def steps(self) -> list[int]:
         """Updates that each member has kept: those of a try under way do not count."""
-        if self.revocable:
-            return [epochs * self._batches.per_epoch for epochs in self._epochs]
-        return [self.step] * len(self._diverged)
+        return self._standing.steps(self.step)
 
     def tries(self) -> list[int]:
         """How often each member has passed over the data, kept or not."""
-        return list(self._tries) if self.revocable else self.epochs()
+        return self._standing.tries(self.step)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -133,43 +128,18 @@ class Trainer:
     def done(self) -> bool:
         """Whether every member has finished or diverged."""
         if self.revocable:
-            return not self._unfinished_epochs()
-        return self.step >= self.total_steps or all(self._diverged)
+            return not self._standing.unfinished(self.step)
+        return self.step >= self.total_steps or all(self._standing.diverged)  # asked in every step
 
     def members(self) -> list[MemberState]:
         """Status, step and, where it diverged, the reason, for every member."""
         self._look()
-        return [self._member(index) for index in range(len(self._diverged))]
-
-    def _member(self, index: int) -> MemberState:
-        tries = self._tries[index] if self.revocable else None
-        step, rate = self.steps()[index], self._learning_rates[index]
-        if self._diverged[index]:
-            return self._step.watch.state(index, learning_rate=rate)
-        if self._stuck(index):
-            reason = (
-                f"{self._failed[index]} tries of epoch {self._epochs[index] + 1} in a row did not keep the training "
-                "loss from rising: another learning rate, or more steps in an epoch, may help."
-            )
-            return MemberState("diverged", step, reason, tries)
-        finished = self._epochs[index] >= self._recipe.epochs if self.revocable else step >= self.total_steps
-        return MemberState("finished" if finished else "running", step, None, tries)
-
-    def _stuck(self, index: int) -> bool:
-        return self.revocable and self._failed[index] >= self._recipe.rate.most_tries
-
-    def _unfinished_epochs(self) -> list[int]:
-        """Epochs kept by each member that still tries for more."""
-        return [
-            epochs
-            for index, epochs in enumerate(self._epochs)
-            if epochs < self._recipe.epochs and not self._diverged[index] and not self._stuck(index)
-        ]
+        return [self._standing.member(index, self.step) for index in range(self._step.ensemble.size)]
 
     def running(self) -> list[bool]:
         """Which members have not diverged (waits for the device)."""
         self._look()
-        return [not diverged and not self._stuck(index) for index, diverged in enumerate(self._diverged)]
+        return self._standing.running()
 
     def first_rates(self) -> list[float]:
         """The effective rate of each member's first step."""
@@ -189,8 +159,8 @@ class Trainer:
         Where epochs may be taken back, the last update of a try is told once that is decided: with
         ``accepted=False`` where the member is back at the beginning of it.
         """
-        if self._taken is not None:
-            return self._taken
+        if self._settled is not None:
+            return self._settled
         moved, rates = self.running(), self._step.effective_rates()
         if self._step.attempts is not None:
             still = (~self._step.attempts.lost & ~self._step.attempts.waiting).tolist()
@@ -247,7 +217,7 @@ class Trainer:
         """Where a pass over the data is complete, or hopeless for every member, decide who keeps it."""
         attempts = self._step.attempts
         assert attempts is not None, "only where epochs may be taken back"
-        self._taken = None
+        self._settled = None
         every = _HOPE_EVERY.get(self.device.type, 1)
         if self.step % self._batches.per_epoch:
             out = self._step.watch.out | attempts.waiting | attempts.lost
@@ -258,7 +228,7 @@ class Trainer:
         rates = self._step.effective_rates()
         trying = (~self._step.watch.out & ~attempts.waiting).tolist()
         kept = self._step.settle().tolist()
-        self._taken = [
+        self._settled = [
             StepTaken(rate, accepted) if tried else None
             for rate, accepted, tried in zip(rates, kept, trying, strict=True)
         ]
@@ -287,7 +257,7 @@ class Trainer:
         for name, tensor in tensors.items():
             tensor.copy_(state[name])
         self.step = int(self._step.count)
-        self._taken = None
+        self._settled = None
         self._look()
 
     def _update(self) -> None:
@@ -303,8 +273,7 @@ class Trainer:
         self._replay()
 
     def _batch(self) -> tuple[Tensor, Tensor]:
-        turns = list(zip(self._epochs, self._failed, strict=True)) if self.revocable else None
-        return self._batches.at(self.step, turns)
+        return self._batches.at(self.step, self._standing.turns())
 
     def _capture(self) -> None:
         """Capture the step on a full batch, which is copied to where the graph reads it."""
@@ -318,10 +287,7 @@ class Trainer:
     def _look(self) -> None:
         """Ask the device who diverged and who has kept how much, which waits for it."""
         self._looked_at = self.step
-        self._diverged = self._step.watch.diverged()
-        if (attempts := self._step.attempts) is not None:
-            self._epochs, self._tries = attempts.epochs.tolist(), attempts.tries.tolist()
-            self._failed = attempts.failed.tolist()
+        self._standing.look()
 
 
 def _stack(networks: Sequence[nn.Module], recipe: Recipe, device: torch.device) -> Ensemble:
