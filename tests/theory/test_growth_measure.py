@@ -142,3 +142,15 @@ def test_options_and_networks_it_cannot_take_are_told() -> None:
     deep = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
     with pytest.raises(ModelError, match="about two-layer networks"):
         Growth().begin(deep, torch.zeros(3, 6), torch.zeros(3), learning_rate=0.1)
+
+
+def test_a_checkpoint_from_when_rates_could_not_change_is_taken_up() -> None:
+    net, x, y = make("tanh")
+    options = Growth(points=5)
+    tracker, again = (options.begin(net, x, y, learning_rate=RATE) for _ in range(2))
+    for _ in range(3):
+        step(net, x, y)
+        tracker.observe(net, StepTaken(RATE))
+    older = {name: tensor for name, tensor in tracker.state().items() if name not in ("flow", "rate")}
+    again.restore(older)
+    assert readings(again, net, x) == readings(tracker, net, x)
