@@ -24,7 +24,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
-_FOR_EVERYONE = ("errors", "files", "losses", "members", "precision", "sequences", "status")
+_FOR_EVERYONE = ("errors", "files", "losses", "members", "precision", "sections", "sequences", "status")
 
 
 def blocks(page: str, language: str) -> list[str]:

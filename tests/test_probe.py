@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from undertow.errors import ConfigError, InputError, ModelError
 from undertow.measures.rank import stable_rank
 from undertow.probe import Accuracy, Collaboration, Energy, Loss, Probe, Schedule, StableRank, measure, take
+from undertow.training import StepTaken
 
 
 def make(*, outputs: int = 3) -> tuple[nn.Module, Tensor, Tensor]:
@@ -287,7 +288,9 @@ class PathTracker:
         self.last = nn.utils.parameters_to_vector(start.parameters()).detach().clone()
         self.length = torch.zeros((), dtype=torch.float64)
 
-    def observe(self, net: nn.Module) -> None:
+    def observe(self, net: nn.Module, taken: StepTaken) -> None:
+        if not taken.accepted:
+            return
         now = nn.utils.parameters_to_vector(net.parameters()).detach().clone()
         self.length = self.length + (now - self.last).double().norm()
         self.last = now

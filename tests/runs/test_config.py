@@ -50,6 +50,62 @@ def test_identity_is_the_same_in_another_process() -> None:
     assert other.stdout.strip() == validate(TrialConfig, DOCUMENT).digest
 
 
+@pytest.mark.parametrize(
+    ("training", "identity"),
+    [
+        ({"learning_rate": 0.1, "epochs": 3}, "9377d2c75c623388"),
+        ({"optimizer": "sgd", "batch_size": 2, "momentum": 0.9}, "b58958a841bdb17e"),
+        (
+            {"optimizer": "adam", "batch_size": 4, "shuffle": False, "frozen": ["output.weight"]},
+            "3fd75f11aac426b7",
+        ),
+    ],
+)
+def test_trials_stored_before_there_were_rates_and_directions_keep_their_identity(
+    training: dict[str, Any], identity: str
+) -> None:
+    assert validate(TrialConfig, {**DOCUMENT, "training": training}).id == identity
+    optimizer = training.get("optimizer", "gd")
+    spelled = {
+        **training,
+        "optimizer": {"name": optimizer},
+        "rate": {"name": "constant"},
+        "objective": "loss",
+    }
+    assert validate(TrialConfig, {**DOCUMENT, "training": spelled}).id == identity
+    assert validate(TrialConfig, {**DOCUMENT, "training": {**spelled, "rate": "scheduled"}}).id != identity
+
+
+def test_optimisers_and_rates_with_settings_are_written_out() -> None:
+    document = {
+        **DOCUMENT,
+        "training": {
+            "optimizer": "adamw",
+            "batch_size": 2,
+            "rate": {"name": "loss-based", "ceiling": 50.0},
+        },
+    }
+    trial = validate(TrialConfig, document)
+    written = trial.model_dump(mode="json")["training"]
+    assert written["optimizer"] == {
+        "name": "adamw",
+        "beta1": 0.9,
+        "beta2": 0.999,
+        "epsilon": 1e-8,
+        "weight_decay": 0.01,
+    }
+    assert written["rate"]["ceiling"] == 50.0
+    assert written["rate"]["growth"] == 2**0.2
+    assert validate(TrialConfig, json.loads(dumps(trial.model_dump(mode="json")))).id == trial.id
+    other = validate(TrialConfig, put(document, ("training", "optimizer"), {"name": "adam", "beta2": 0.9}))
+    assert other.model_dump(mode="json")["training"]["optimizer"]["beta2"] == 0.9
+    grid = validate(StudyConfig, {**document, "grid": {"weight_decay": [0.0, 1.0], "ceiling": [50.0, 600.0]}})
+    assert len(grid.points) == 4
+    rules = validate(StudyConfig, {**DOCUMENT, "grid": {"rate": ["constant", "loss-based"], "seed": [0, 1]}})
+    assert [point.trial.training.rate is None for point in rules.points] == [True, True, False, False]
+    assert rules.points[0].trial.id == validate(TrialConfig, DOCUMENT).id
+
+
 def test_reading_configurations_needs_no_torch() -> None:
     code = (
         "import sys, undertow.runs, undertow.runs.toml, undertow.studies.stable_rank; "
@@ -87,6 +143,28 @@ def test_the_data_follow_the_seed_unless_they_have_their_own() -> None:
         ("probe.measures", ["collaboration"], "probe.measures: the measure collaboration needs 'seam'."),
         ("probe.every", "eopch", "probe.every = 'eopch' is not known; did you mean 'epoch'?"),
         ("training.batch_size", 5, "training: gd takes all of the data"),
+        ("training.optimizer", "adma", "training.optimizer.name = 'adma' is not known; did you mean 'adam'?"),
+        (
+            "training.optimizer",
+            {"name": "adamw", "weigth_decay": 1.0},
+            "training.optimizer.weigth_decay is not a setting; did you mean 'weight_decay'?",
+        ),
+        (
+            "training.rate",
+            "loss-base",
+            "training.rate.name = 'loss-base' is not known; did you mean 'loss-based'?",
+        ),
+        (
+            "training.rate",
+            {"name": "loss-based", "growth": 0},
+            "training.rate.growth = 0: should be greater than 0",
+        ),
+        (
+            "training.rate",
+            {"name": "scheduled", "shape": "steps"},
+            "training.rate: milestones are the epochs",
+        ),
+        ("training.log_below", -5.0, "training: log_below says where steps follow the log-loss"),
         ("model.init.std", 1, "model.init.name is missing: say which init is meant"),
     ],
 )

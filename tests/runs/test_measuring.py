@@ -21,7 +21,7 @@ from undertow.runs.grid import StudyConfig
 from undertow.runs.group import run_group
 from undertow.runs.store import Store
 from undertow.runs.sweep import sweep
-from undertow.training import Trainer
+from undertow.training import StepTaken, Trainer
 
 
 def after(looks: int) -> Callable[[], bool]:
@@ -88,7 +88,7 @@ def test_trackers_see_every_step_of_their_own_network(
     tracker = test_probe.PathTracker(trainer.network(0), data.x, data.y, trial.training.learning_rate)
     while not trainer.done:
         trainer.advance(1)
-        tracker.observe(trainer.network(0))
+        tracker.observe(trainer.network(0), StepTaken(trial.training.learning_rate))
     found = {r.step: r.value for r in store.trial(trial.id).records if r.key == "length"}
     assert sorted(found) == [*range(0, 36, 5), 36]
     assert found[0] == 0

@@ -51,7 +51,7 @@ def test_settings_follow_text_and_code(scale: str, variant: str) -> None:
         data, model, training = trial.data, trial.model, trial.training
         assert isinstance(data, NamedData)
         assert isinstance(model, TwoLayerModel)
-        assert (training.optimizer, training.frozen) == ("sgd", ("output.weight",))
+        assert (training.optimizer.name, training.frozen) == ("sgd", ("output.weight",))
         assert trial.probe.split == "test"
         if variant == "authors":
             assert (data.task, data.normalise, model.head) == (None, "centred", "gaussian")

@@ -211,7 +211,7 @@ def test_the_grids_are_what_the_theorems_assume(name: str, scale: Scale, variant
     assert (trial.data.normalise, trial.model.head, trial.model.bias) == ("unit-norm", "signs", "none")
     assert trial.data.task == ("parity" if variant == "paper" else "low-high")
     training = trial.training
-    assert (training.optimizer, training.loss, training.dtype) == ("gd", "bce", "float64")
+    assert (training.optimizer.name, training.loss, training.dtype) == ("gd", "bce", "float64")
     assert training.frozen == ("output.weight",)
     assert training.learning_rate * training.epochs == pytest.approx(18)  # the paper's 5,900 · 0.003 is 17.7
     assert min(point.columns["q"] for point in study.points) > 0

@@ -46,12 +46,12 @@ def train(net: nn.Sequential, x: Tensor, y: Tensor, steps: int, *, refresh: int 
     """Full-batch gradient descent by autograd, followed by the theory."""
     start = two_layer_of(net)
     points = x[:1] if start.linear else x[:POINTS]
-    history = GrowthHistory(start, points, learning_rate=RATE, refresh=refresh)
+    history = GrowthHistory(start, points, refresh=refresh)
     for _ in range(steps):
         loss = nn.functional.binary_cross_entropy_with_logits(net(x).flatten(), y)
         (gradient,) = torch.autograd.grad(loss, [weight_of(net)])
         weight_of(net).data -= RATE * gradient
-        history.observe(weight_of(net).detach())
+        history.observe(weight_of(net).detach(), rate=RATE)
     return history
 
 
@@ -155,7 +155,7 @@ def test_the_main_term_is_the_theorems_double_sum(activation: str) -> None:
         past.append(look())
         step = two_layer_of(net).direction(x, y)
         moved(net, weight_of(net).detach() + RATE * step)
-        history.observe(weight_of(net).detach())
+        history.observe(weight_of(net).detach(), rate=RATE)
     inputs, towards, whole = look()
     main = printed = 0.0
     for before, before_towards, before_whole in past:
@@ -209,12 +209,12 @@ def test_a_history_goes_on_from_its_state() -> None:
     net, x, y = make("gelu")
     history = train(net, x, y, 5, refresh=2)
     history.expect(two_layer_of(net).direction(x, y))
-    again = GrowthHistory(history.start, history.points, learning_rate=RATE, refresh=2)
+    again = GrowthHistory(history.start, history.points, refresh=2)
     again.restore(history.state())
     for _ in range(4):
         moved(net, weight_of(net).detach() + RATE * two_layer_of(net).direction(x, y))
         for each in (history, again):
-            each.observe(weight_of(net).detach())
+            each.observe(weight_of(net).detach(), rate=RATE)
     assert again.steps == history.steps == 9
     assert history.update_gap == again.update_gap
     assert history.update_gap is not None

@@ -14,6 +14,7 @@ from undertow.models import Scaled, two_layer
 from undertow.probe.growth import Growth, GrowthTracker
 from undertow.probe.measures import measure
 from undertow.probe.probe import Probe
+from undertow.training import StepTaken
 
 RATE = 0.3
 
@@ -46,7 +47,7 @@ def test_over_training_the_exact_rate_adds_up_to_the_growth_of_co_correlation(ac
     taken = [readings(tracker, net, x)]
     for _ in range(20):
         step(net, x, y)
-        tracker.observe(net)
+        tracker.observe(net, StepTaken(RATE))
         taken.append(readings(tracker, net, x))
     first, last = taken[0], taken[-1]
     assert last["co_correlation"] == pytest.approx(
@@ -73,7 +74,7 @@ def test_minibatches_are_not_the_steps_that_the_lemma_speaks_of() -> None:
     tracker = Growth(points=4).begin(net, x, y, learning_rate=RATE)
     readings(tracker, net, x)
     step(net, x[:10], y[:10])
-    tracker.observe(net)
+    tracker.observe(net, StepTaken(RATE))
     assert readings(tracker, net, x)["update_gap"] > 0.01
 
 
@@ -85,13 +86,13 @@ def test_a_resumed_tracker_reads_the_same(activation: str) -> None:
     again = options.begin(net, x, y, learning_rate=RATE)  # begins where training begins, as after a restart
     for _ in range(4):
         step(net, x, y)
-        tracker.observe(net)
+        tracker.observe(net, StepTaken(RATE))
     readings(tracker, net, x)
     state = tracker.state()
     saved = {name: tensor.clone() for name, tensor in state.items()}
     for _ in range(3):
         step(net, x, y)
-        tracker.observe(net)
+        tracker.observe(net, StepTaken(RATE))
     assert all(
         torch.equal(state[name], saved[name]) for name in state
     )  # a state does not move with the training
@@ -102,7 +103,7 @@ def test_a_resumed_tracker_reads_the_same(activation: str) -> None:
     again.restore(state)
     for _ in range(3):
         step(rewound, x, y)
-        again.observe(rewound)
+        again.observe(rewound, StepTaken(RATE))
     assert readings(again, rewound, x) == expected
 
 
@@ -125,7 +126,7 @@ def test_a_head_that_was_trained_is_told() -> None:
     net, x, y = make("relu")
     tracker = Growth(points=4).begin(net, x, y, learning_rate=RATE)
     step(net, x, y)
-    tracker.observe(net)
+    tracker.observe(net, StepTaken(RATE))
     readings(tracker, net, x)
     with torch.no_grad():
         net.get_parameter("output.weight").mul_(1.01)
@@ -141,3 +142,15 @@ def test_options_and_networks_it_cannot_take_are_told() -> None:
     deep = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
     with pytest.raises(ModelError, match="about two-layer networks"):
         Growth().begin(deep, torch.zeros(3, 6), torch.zeros(3), learning_rate=0.1)
+
+
+def test_a_checkpoint_from_when_rates_could_not_change_is_taken_up() -> None:
+    net, x, y = make("tanh")
+    options = Growth(points=5)
+    tracker, again = (options.begin(net, x, y, learning_rate=RATE) for _ in range(2))
+    for _ in range(3):
+        step(net, x, y)
+        tracker.observe(net, StepTaken(RATE))
+    older = {name: tensor for name, tensor in tracker.state().items() if name not in ("flow", "rate")}
+    again.restore(older)
+    assert readings(again, net, x) == readings(tracker, net, x)

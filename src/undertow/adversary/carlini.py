@@ -13,7 +13,7 @@ from undertow.adversary.classifier import Scorer, margins_of
 from undertow.adversary.geometry import lengths
 from undertow.adversary.objectives import gradient
 from undertow.errors import InputError
-from undertow.training.optimizers import Adam
+from undertow.training.directions import Adam
 
 __all__ = ["carlini_wagner"]
 
@@ -50,7 +50,7 @@ def carlini_wagner(
     for _ in range(searches):
         w = start.clone().requires_grad_(True)
         searched = {"w": w.detach()}
-        adam = Adam(searched)
+        adam, memory = Adam(), Adam().start(searched)
         succeeded = torch.zeros_like(batch.y, dtype=torch.bool)
         for _ in range(steps):
             with torch.enable_grad():
@@ -65,7 +65,7 @@ def carlini_wagner(
             best = torch.where(closer.unsqueeze(-1), point.detach(), best)
             shortest = torch.where(closer, length, shortest)
             succeeded |= hit
-            adam.apply(searched, {"w": slope}, rates)
+            adam.step(searched, {"w": slope}, memory, rates)
         high, low = torch.where(succeeded, c, high), torch.where(succeeded, low, c)
         c = torch.where(high.isfinite(), (low + high) / 2, 10 * c)
     return Found(best, shortest.isfinite())

@@ -15,6 +15,7 @@ from undertow.measures.feature_steps import FeatureSteps, two_layer_parts
 from undertow.measures.features import Coefficients, FeatureBasis, own_features, summarise
 from undertow.probe.features import Clusters, pair_readings
 from undertow.probe.reading import Reading
+from undertow.training.taken import StepTaken
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -63,7 +64,7 @@ class LeastSquaresTracker(_Decomposed):
         super().__init__(clusters, start, x, pairs=pairs)
         self._basis = FeatureBasis(self._clusters.centres, self._x, self._cluster)
 
-    def observe(self, net: nn.Module) -> None:
+    def observe(self, net: nn.Module, taken: StepTaken) -> None:
         """Nothing to do: the start is all that matters."""
 
     def read(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
@@ -87,7 +88,6 @@ class StepsTracker(_Decomposed):
         x: Tensor,
         y: Tensor,
         *,
-        learning_rate: float,
         loss: str = "auto",
         pairs: bool = True,
     ) -> None:
@@ -95,11 +95,12 @@ class StepsTracker(_Decomposed):
         several = two_layer_parts(start).head.shape[0] > 1
         kind = loss if loss != "auto" else "cross-entropy" if several else "logistic"
         self._steps = FeatureSteps(x, y, self._clusters.centres, self._cluster, loss=cast("Loss", kind))
-        self._rate = learning_rate
         self._before = deepcopy(start).requires_grad_(False)
 
-    def observe(self, net: nn.Module) -> None:
-        self._steps.add(self._before, learning_rate=self._rate)
+    def observe(self, net: nn.Module, taken: StepTaken) -> None:
+        if not taken.accepted:
+            return
+        self._steps.add(self._before, learning_rate=taken.rate)
         with torch.no_grad():
             for ours, theirs in zip(self._before.parameters(), net.parameters(), strict=True):
                 ours.copy_(theirs)

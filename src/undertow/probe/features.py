@@ -142,15 +142,13 @@ class _Coefficients:
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
         raise InputError(f"{self.name} compares a network with its start: give the probe the training data.")
 
-    def begin(self, start: nn.Module, x: Tensor, y: Tensor, *, learning_rate: float) -> Tracker:
+    def begin(self, start: nn.Module, x: Tensor, y: Tensor, *, learning_rate: float) -> Tracker:  # noqa: ARG002
         from undertow.probe.feature_trackers import LeastSquaresTracker, StepsTracker
 
         options = self.options
         if options.method == "least-squares":
             return LeastSquaresTracker(self.clusters, start, x, pairs=options.pairs)
-        return StepsTracker(
-            self.clusters, start, x, y, learning_rate=learning_rate, loss=options.loss, pairs=options.pairs
-        )
+        return StepsTracker(self.clusters, start, x, y, loss=options.loss, pairs=options.pairs)
 
 
 def pair_readings(values: Tensor) -> Iterator[Reading]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from undertow.errors import ConfigError
 from undertow.probe.reading import Reading
+from undertow.training.taken import StepTaken
 
 if TYPE_CHECKING:  # torch is imported where it computes, so that reading a configuration stays quick
     from torch import Tensor, nn
@@ -29,7 +30,7 @@ class Growth:
     Keys are those of ``undertow.theory.growth.Growth``, and
 
     =================  ==================================================================================
-    ``flow_time``      η·steps
+    ``flow_time``      Σ η over the steps made
     ``cosine_first``   of the angle between x̃*(0,x) and x̃*(t,x), mean over x
     ``cosine_least``   the smallest between x̃*(τ,x) and x̃*(t,x), over τ = 0, 1, 2, 4, … and all x
     ``cosine_sum``     between Σ_τ x̃*(τ,x) and x̃*(t,x), mean over x
@@ -52,7 +53,7 @@ class Growth:
                 raise ConfigError(f"{option} = {value!r} of growth must be a whole number, 1 or more.")
 
     def begin(self, start: nn.Module, x: Tensor, y: Tensor, *, learning_rate: float) -> GrowthTracker:
-        """A tracker of one training run on x and y."""
+        """A tracker of one training run on x and y; ``learning_rate`` is that of its first step."""
         return GrowthTracker(self, start, x, y, learning_rate=learning_rate)
 
 
@@ -69,13 +70,16 @@ class GrowthTracker:
         self._x = x.detach().flatten(1).double().to(network.weight.device)
         self._y = (y.detach().flatten() > 0).to(self._x)
         points = self._x[: 1 if network.linear else options.points]
-        self._history = GrowthHistory(network, points, learning_rate=learning_rate, refresh=options.refresh)
+        self._history = GrowthHistory(network, points, refresh=options.refresh)
+        self._rate = learning_rate  # of the next step, as far as that is known: the last one's
 
-    def observe(self, net: nn.Module) -> None:
+    def observe(self, net: nn.Module, taken: StepTaken) -> None:
         """The optimiser has made a step."""
         from undertow.theory.two_layer import first_weight
 
-        self._history.observe(first_weight(net))
+        if taken.accepted:
+            self._rate = taken.rate
+            self._history.observe(first_weight(net), rate=taken.rate)
 
     def read(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
         """The rate at this moment and its terms; the probe's own points are not looked at."""
@@ -91,7 +95,7 @@ class GrowthTracker:
         direction = now.direction(self._x, self._y)
         history.expect(direction)
         if now.linear:
-            growth = linear_growth(now, self._x, self._y, start=begun, learning_rate=history.learning_rate)
+            growth = linear_growth(now, self._x, self._y, start=begun, learning_rate=self._rate)
         else:
             growth = mlp_growth(
                 now,
@@ -101,7 +105,7 @@ class GrowthTracker:
                 start=begun,
                 sums=history.sums,
                 flow_time=history.flow_time,
-                learning_rate=history.learning_rate,
+                learning_rate=self._rate,
                 direction=direction,
                 top=history.top,
             )
@@ -127,8 +131,13 @@ class GrowthTracker:
 
     def state(self) -> dict[str, Tensor]:
         """What the tracker remembers."""
-        return self._history.state()
+        state = self._history.state()
+        return {**state, "rate": state["flow"].new_tensor(self._rate)}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what ``state`` gave."""
+        if "flow" not in state:  # a checkpoint from when every step had the same rate
+            flow = state["weight"].new_tensor([0.0, self._rate, float(state["steps"])])
+            state = {**state, "flow": flow, "rate": flow[1]}
+        self._rate = float(state["rate"])
         self._history.restore(state)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from undertow.errors import ConfigError, nearest
 from undertow.probe.reading import Reading, labels_for
+from undertow.training.taken import StepTaken
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -79,7 +80,7 @@ class _Split:
     plane: Plane
     data: Tensor
 
-    def observe(self, net: nn.Module) -> None:
+    def observe(self, net: nn.Module, taken: StepTaken) -> None:
         pass
 
     def read(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:

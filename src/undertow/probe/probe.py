@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +19,7 @@ from undertow.probe.records import COLUMNS, Record
 from undertow.probe.schedule import Every, Schedule
 from undertow.probe.tracking import Tracked, follow, remembers
 from undertow.probe.untouched import untouched
+from undertow.training.taken import StepTaken
 
 if TYPE_CHECKING:
     import polars
@@ -65,7 +67,7 @@ class Probe:
     ``at_start=False``.
 
     Measures with a memory of the training want to know what is trained on, and how fast: ``training=(x, y,
-    learning_rate)``.
+    learning_rate)``. Where the rate changes, each step says its own: ``step(rate=…)``.
 
     A network that diverges is not measured any more, with a warning: numbers of it would tell nothing, and an error
     would end a training that may yet recover. A network in half precision, which is too coarse for error bounds, is
@@ -110,6 +112,7 @@ class Probe:
         self.trial = trial
         self.records: list[Record] = []
         self._step = self._epoch = 0
+        self._rate = math.nan if training is None else training[2]
         self._measured = [-1] * len(pairs)  # the step at which each was last taken
         self._diverged = False
         if at_start:
@@ -121,15 +124,16 @@ class Probe:
         self._epoch = self._epoch if epoch is None else epoch
         return self._take(range(len(self.measures)))
 
-    def step(self) -> None:
-        """One optimiser step was made."""
+    def step(self, *, rate: float | None = None) -> None:
+        """One optimiser step was made; ``rate`` is its learning rate, where that is not the one before it."""
         self._step += 1
+        self._rate = self._rate if rate is None else rate
         observing = [each for each in self.measures if isinstance(each, Tracked) and each.observes]
         if observing:
             seen = self._seen()
             for measure in observing:
                 with untouched(seen):
-                    measure.tracker.observe(seen)
+                    measure.tracker.observe(seen, StepTaken(self._rate))
         # What is due at the end of an epoch waits for ``epoch_end``, which also counts it.
         self._take(
             index

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from undertow.errors import InputError
+from undertow.training.taken import StepTaken
 
 if TYPE_CHECKING:  # torch is imported where it computes, so that reading a configuration stays quick
     from collections.abc import Sequence
@@ -75,8 +76,8 @@ class TrackingMeasure(Protocol):
     def begin(self, start: nn.Module, x: Tensor, y: Tensor, *, learning_rate: float) -> Tracker:
         """A tracker of one training run.
 
-        ``start`` is a copy of the network before its first step; x and y are the training data, all of it, as
-        the training sees it.
+        ``start`` is a copy of the network before its first step, whose rate is ``learning_rate``; x and y are the
+        training data, all of it, as the training sees it.
         """
         ...
 
@@ -92,8 +93,12 @@ class Tracker(Protocol):
     :class:`MemberMeasure` does.
     """
 
-    def observe(self, net: nn.Module) -> None:
-        """The optimiser has made a step; ``net`` is the network after it, to be looked at and not kept."""
+    def observe(self, net: nn.Module, taken: StepTaken) -> None:
+        """The optimiser has made a step; ``net`` is the network after it, to be looked at and not kept.
+
+        ``taken`` tells its rate. Where an epoch was taken back, the tracker has been given back what it remembered
+        before it, ``net`` is the network as it was then, and ``taken.accepted`` is False.
+        """
         ...
 
     def read(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:

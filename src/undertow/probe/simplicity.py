@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from undertow.errors import InputError
 from undertow.probe.reading import Reading, labels_for
+from undertow.training.taken import StepTaken
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -90,7 +91,7 @@ class _Beside:
         self.model, self.measure = model, measure
         self._points: Tensor | None = None
 
-    def observe(self, net: nn.Module) -> None:
+    def observe(self, net: nn.Module, taken: StepTaken) -> None:
         pass
 
     def read(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:

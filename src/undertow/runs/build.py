@@ -43,7 +43,7 @@ from undertow.runs.config import (
 from undertow.runs.features import features
 from undertow.runs.seeds import Stream, stream
 from undertow.theory.feature_averaging import grouped_network
-from undertow.training import Recipe
+from undertow.training import Constant, Recipe
 
 __all__ = ["build_data", "build_network", "build_points", "build_recipe"]
 
@@ -239,4 +239,6 @@ def _initialisation(config: InitConfig) -> Initialisation:
 
 def build_recipe(trial: TrialConfig) -> Recipe:
     """How the trial's network is trained; the order of the data follows from the trial's seed."""
-    return Recipe(seed=stream(trial.seed, "order"), **trial.training.model_dump())
+    training = trial.training
+    settings = {name: getattr(training, name) for name in type(training).model_fields if name != "rate"}
+    return Recipe(seed=stream(trial.seed, "order"), rate=training.rate or Constant(), **settings)

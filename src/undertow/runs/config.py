@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     ValidationError,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -26,6 +27,18 @@ from undertow.probe.measures import MEASURES, Measure, measure
 from undertow.runs.axes import axis_path, put
 from undertow.runs.canonical import digest, dumps
 from undertow.runs.sentences import config_error, shown
+from undertow.sections import (
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    Real,
+    Section,
+    Seed,
+    Text,
+)
+from undertow.training.directions import DIRECTIONS, Direction, GradientDescent
+from undertow.training.rates import RATE_RULES, RateRule
 
 __all__ = [
     "DataConfig",
@@ -38,20 +51,6 @@ __all__ = [
     "settings",
     "validate",
 ]
-
-# Strict, so that `epochs = true` or "5" are mistakes and not the numbers 1 and 5.
-Count = Annotated[int, Field(strict=True, ge=1, le=10**9)]
-Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
-Positive = Annotated[float, Field(strict=True, gt=0, le=1e300)]
-NonNegative = Annotated[float, Field(strict=True, ge=0, le=1e300)]
-Real = Annotated[float, Field(strict=True, ge=-1e3, le=1e3)]
-Text = Annotated[str, Field(strict=True, min_length=1, max_length=4096)]
-
-
-class Section(BaseModel):
-    """A frozen group of settings that refuses names it does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class MixtureData(Section):
@@ -274,27 +273,84 @@ ModelConfig = Annotated[
 ]
 
 
-class TrainingConfig(Section):
-    """How a network is trained; see ``undertow.training.Recipe``. No ``batch_size`` means all of the data."""
+if TYPE_CHECKING:
+    DirectionConfig = Direction
+    RateConfig = RateRule
+else:
+    DirectionConfig = Annotated[Union[DIRECTIONS], Field(discriminator="name")]  # noqa: UP007
+    RateConfig = Annotated[Union[RATE_RULES], Field(discriminator="name")]  # noqa: UP007
 
-    optimizer: Literal["gd", "sgd", "adam"] = "gd"
+_WORDS = ("gd", "sgd", "adam")
+"""Optimisers that are written as one word, with none of their settings, where these are the usual ones."""
+
+
+class TrainingConfig(Section):
+    """How a network is trained; see ``undertow.training.Recipe``. No ``batch_size`` means all of the data.
+
+    ``optimizer`` is a name, or a table with a name and settings of its own: ``{name = "adamw", weight_decay = 0.1}``.
+    ``rate`` is such a table too, and without one the learning rate stays the same.
+    """
+
+    # Without which the first trials were stored: written only where they are not these, and so no identity changes.
+    UNWRITTEN: ClassVar[dict[str, Any]] = {"rate": None, "objective": "loss", "log_below": None}
+
+    optimizer: DirectionConfig = GradientDescent(name="gd")
     learning_rate: Positive = 0.01
     epochs: Annotated[int, Field(strict=True, ge=0, le=10**9)] = 100
     batch_size: Count | None = None
     shuffle: Annotated[bool, Field(strict=True)] = True
     loss: Literal["logistic", "exponential", "bce", "cross-entropy"] = "cross-entropy"
     dtype: Literal["float32", "float64"] = "float32"
-    momentum: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0
+    momentum: Fraction = 0.0
     frozen: tuple[Text, ...] = ()
     matmul_precision: Literal["float32", "tf32"] = "float32"
+    rate: RateConfig | None = None
+    objective: Literal["loss", "log-loss"] = "loss"
+    log_below: Real | None = None
+
+    @field_validator("optimizer", "rate", mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
-        if self.optimizer == "gd" and self.batch_size is not None:
+        name = self.optimizer.name
+        if name == "gd" and self.batch_size is not None:
             raise ValueError("gd takes all of the data: leave batch_size out, or choose the optimizer sgd")
-        if self.optimizer == "adam" and self.momentum:
-            raise ValueError("adam has its own momentum: leave momentum out, or choose the optimizer sgd")
+        if self.momentum and name not in ("gd", "sgd"):
+            raise ValueError(
+                f"{name} has its own momentum, or none: leave momentum out, or choose the optimizer sgd"
+            )
+        if self.objective == "log-loss" and self.rate is not None and self.rate.revocable:
+            raise ValueError(
+                f"the rate {self.rate.name} divides the loss by its own frame: leave objective out"
+            )
+        if self.log_below is not None and self.objective != "log-loss":
+            raise ValueError(
+                "log_below says where steps follow the log-loss: write objective = 'log-loss' too"
+            )
+        if self.rate is not None and self.rate.name == "constant":
+            # Frozen for everyone else; here the object is still being made. One training, one identity.
+            object.__setattr__(self, "rate", None)
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As the first trials were written, where training is what it was then."""
+        written: dict[str, Any] = handler(self)
+        if "optimizer" in written:
+            word = self.optimizer.name in _WORDS and self.optimizer == type(self.optimizer)(
+                name=self.optimizer.name
+            )
+            written["optimizer"] = self.optimizer.name if word else self.optimizer.model_dump(mode="json")
+        if self.rate is not None and "rate" in written:
+            written["rate"] = self.rate.model_dump(mode="json")
+        return {
+            name: value
+            for name, value in written.items()
+            if name not in self.UNWRITTEN or getattr(self, name) != self.UNWRITTEN[name]
+        }
 
 
 class ProbeConfig(Section):
@@ -500,7 +556,7 @@ def _names(kind: type[BaseModel]) -> tuple[str, ...]:
 
 _TAGS = frozenset(
     name
-    for union in (DataConfig, InitConfig, ModelConfig)
+    for union in (DataConfig, InitConfig, ModelConfig, DirectionConfig, RateConfig)
     for section in _sections(union)
     for name in _names(section)
 )

@@ -20,17 +20,15 @@ from undertow.probe.records import COLUMNS
 from undertow.runs.axes import axis_path, put
 from undertow.runs.canonical import digest, dumps
 from undertow.runs.config import (
-    Count,
     DataConfig,
     ModelConfig,
     ProbeConfig,
-    Section,
-    Seed,
     TrainingConfig,
     TrialConfig,
     validate,
 )
 from undertow.runs.sentences import shown
+from undertow.sections import Count, Section, Seed
 
 __all__ = ["OWN_SEEDS", "GridPoint", "Group", "StudyConfig"]
 
@@ -115,6 +113,7 @@ class StudyConfig(Section):
         if size > _LARGEST:
             raise ConfigError(f"the grid has {size:,} trials; {_LARGEST:,} are the most one study takes.")
         base = self.model_dump(mode="json", include=set(TrialConfig.model_fields))
+        base["training"] = {**TrainingConfig.UNWRITTEN, **base["training"]}  # an axis may name these too
         paths = [axis_path(axis, base) for axis in self.grid]
         columns = _columns(paths)
         points: dict[str, GridPoint] = {}

@@ -30,7 +30,7 @@ from undertow.runs.provenance import environment
 from undertow.runs.store import FinishedTrial, Store
 from undertow.runs.threads import threads_for
 from undertow.runs.weights import pack
-from undertow.training import Trainer
+from undertow.training import MemberState, Trainer
 
 __all__ = ["GroupOutcome", "run_group"]
 
@@ -76,7 +76,7 @@ def run_group(
         run = _Run(store, group, lock, device)
         with threads_for(run.products):
             run.start()
-            beacon.tell(run.step, run.steps, run.records)
+            beacon.tell(run.progress, run.steps, run.records)
             saved = time.monotonic()
             while not run.ended:
                 if stop():
@@ -86,8 +86,8 @@ def run_group(
                     run.save()
                     saved = time.monotonic()
                 run.advance()
-                on_progress(run.step, run.steps)
-                beacon.tell(run.step, run.steps, run.records)
+                on_progress(run.progress, run.steps)
+                beacon.tell(run.progress, run.steps, run.records)
             notes = run.publish(keep_weights=keep_weights)
         _clean(store, group)
         return GroupOutcome(group.id, "finished", len(missing), notes)
@@ -146,12 +146,18 @@ class _Run:
 
     @property
     def ended(self) -> bool:
-        return self.step >= self.steps or self.trainer.done
+        return self.trainer.done
+
+    @property
+    def progress(self) -> int:
+        """Of ``steps``, those made; where epochs may be taken back, those that the slowest network has kept."""
+        return self.trainer.epoch * self.trainer.steps_per_epoch if self.trainer.revocable else self.step
 
     def advance(self) -> None:
         """A fraction of a second of training, and the measurement where one is due."""
         began = time.monotonic()
-        due = min(self.measures.next(self.step), self.steps)
+        due = self.measures.next(self.step)
+        due = due if self.trainer.revocable else min(due, self.steps)
         steps = min(self._chunk, due - self.step)
         self._train(steps)
         elapsed = time.monotonic() - began
@@ -204,7 +210,7 @@ class _Run:
                     config=trial,
                     records=records,
                     weights=pack(self.trainer.network(index).state_dict()) if keep_weights else None,
-                    status={"status": member.status, "step": member.step, "reason": member.reason},
+                    status=_status(member),
                     provenance={**common, "seeds": seeds},
                     examples=examples.get(index),
                 )
@@ -252,6 +258,12 @@ class _Run:
             f"trial {trial.id} was computed again with its group and gave other records than those stored, "
             "which are kept: the software or hardware has changed since (see provenance.json)."
         ]
+
+
+def _status(member: MemberState) -> dict[str, Any]:
+    """How a trial ended; the number of tries only where there can be more than epochs."""
+    status = {"status": member.status, "step": member.step, "reason": member.reason}
+    return status if member.tries is None else {**status, "tries": member.tries}
 
 
 def _clean(store: Store, group: Group) -> None:

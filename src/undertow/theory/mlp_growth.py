@@ -76,7 +76,7 @@ def mlp_growth(
 ) -> Growth:
     """The rate of ϱ, its expectations taken over ``points`` (P, d), and the theorem's terms; W(0) = ``start``.
 
-    x and y are what is trained on; ``flow_time`` is η times the steps made; ``direction`` (G) and ``top`` (v at
+    x and y are what is trained on; ``flow_time`` is Σ η over the steps made; ``direction`` (G) and ``top`` (v at
     the points) are for callers who have them already. The main term is
 
         E⟨x̃*(t,x), η Σ_τ (1 − aᵀv(τ,x)·aᵀv(t,x)) x̃*(τ,x)⟩ / E‖DW‖₂².

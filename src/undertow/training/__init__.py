@@ -1,17 +1,59 @@
-"""Gradient descent on many networks as one batch, with losses in the log domain."""
+"""Gradient descent on many networks as one batch: gradient, direction, rate, and whether the step is kept.
 
-from undertow.losses import Loss, log_loss_gradient, log_mean_loss, loss_gradient, mean_loss
-from undertow.training.divergence import MemberState
-from undertow.training.recipe import Recipe
-from undertow.training.trainer import Trainer
+Names are imported on first use: configurations name optimisers and rate rules, and are read without torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from undertow.losses import Loss as Loss
+    from undertow.losses import log_loss_gradient as log_loss_gradient
+    from undertow.losses import log_mean_loss as log_mean_loss
+    from undertow.losses import loss_gradient as loss_gradient
+    from undertow.losses import mean_loss as mean_loss
+    from undertow.training.divergence import MemberState as MemberState
+    from undertow.training.rates import Constant as Constant
+    from undertow.training.rates import LossBased as LossBased
+    from undertow.training.rates import Scheduled as Scheduled
+    from undertow.training.recipe import Recipe as Recipe
+    from undertow.training.taken import StepTaken as StepTaken
+    from undertow.training.trainer import Trainer as Trainer
+
+_WHERE = {
+    "Loss": "undertow.losses",
+    "log_loss_gradient": "undertow.losses",
+    "log_mean_loss": "undertow.losses",
+    "loss_gradient": "undertow.losses",
+    "mean_loss": "undertow.losses",
+    "MemberState": "undertow.training.divergence",
+    "Constant": "undertow.training.rates",
+    "LossBased": "undertow.training.rates",
+    "Scheduled": "undertow.training.rates",
+    "Recipe": "undertow.training.recipe",
+    "StepTaken": "undertow.training.taken",
+    "Trainer": "undertow.training.trainer",
+}
 
 __all__ = [
+    "Constant",
     "Loss",
+    "LossBased",
     "MemberState",
     "Recipe",
+    "Scheduled",
+    "StepTaken",
     "Trainer",
     "log_loss_gradient",
     "log_mean_loss",
     "loss_gradient",
     "mean_loss",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'undertow.training' has no attribute {name!r}")
+    return getattr(importlib.import_module(_WHERE[name]), name)

@@ -17,11 +17,15 @@ EXPLODED = 1e6
 
 @dataclass(frozen=True)
 class MemberState:
-    """Where one member stands; ``reason`` is a sentence when it diverged."""
+    """Where one member stands; ``reason`` is a sentence when it diverged.
+
+    ``tries`` is how often it has passed over the data, where epochs may be taken back; ``step`` counts what was kept.
+    """
 
     status: Literal["running", "finished", "diverged"]
     step: int
     reason: str | None = None
+    tries: int | None = None
 
 
 class DivergenceWatch:
@@ -47,9 +51,14 @@ class DivergenceWatch:
         self.step.copy_(torch.where(newly, step, self.step))
         return self.step == _NEVER
 
+    @property
+    def out(self) -> Tensor:
+        """Which members have stopped, (M,) bool on the device."""
+        return self.step != _NEVER
+
     def diverged(self) -> list[bool]:
         """Which members have stopped (waits for the device)."""
-        return (self.step != _NEVER).tolist()
+        return self.out.tolist()
 
     def state(self, index: int, *, learning_rate: float) -> MemberState:
         """Step and reason of a member that diverged."""

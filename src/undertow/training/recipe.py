@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 import torch
@@ -12,31 +12,48 @@ import torch
 from undertow.errors import ConfigError, nearest
 from undertow.losses import Loss
 from undertow.precision import MatmulPrecision
+from undertow.training.directions import Direction, HeavyBall, find_direction
+from undertow.training.rates import Constant, RateRule
 
-__all__ = ["MatmulPrecision", "Optimizer", "Precision", "Recipe", "shared_recipe"]
+__all__ = ["MatmulPrecision", "Objective", "Precision", "Recipe", "shared_recipe"]
 
-Optimizer = Literal["gd", "sgd", "adam"]
 Precision = Literal["float32", "float64"]
+Objective = Literal["loss", "log-loss"]
 
 _OWN = ("learning_rate", "seed")  # what may differ between networks that train together
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Optimiser, step, loss and order of the data; everything a training run takes from its configuration.
+    """Everything a training run takes from its configuration.
 
-    ``gd`` uses the whole data set in every step, so ``batch_size`` stays None. ``sgd`` and ``adam`` take
-    batches in an order drawn from ``(seed, epoch)``, or in the order of the data with ``shuffle=False``; the
-    last batch of an epoch may be smaller. Adam has β = (0.9, 0.999) and ε = 1e-8. ``frozen`` names the
-    parameters that keep their initial values. ``matmul_precision="tf32"`` lets a GPU round the factors of
-    float32 products and convolutions to 10 bits; it changes results and is therefore part of the recipe.
+    A step is: gradients of the loss (or its logarithm) on a batch → direction → rate → kept or taken back.
+
+    Args:
+        optimizer: A direction with its settings (``undertow.training.directions``), or its name: ``gd`` uses the
+            whole data set in every step, so ``batch_size`` stays None; all others take batches, or all of the
+            data without ``batch_size``.
+        learning_rate: η, or α where the rate is loss-based.
+        epochs: Passes over the data; with a rule that takes epochs back, those that are kept.
+        loss: What is minimised, a mean over the samples.
+        batch_size: Samples in a step; the last batch of an epoch may be smaller.
+        shuffle: Whether the order is drawn from ``(seed, epoch)`` (and the number of the try, where an epoch is
+            done again), or is that of the data.
+        momentum: μ of ``gd`` and ``sgd``; the same as ``optimizer=HeavyBall(momentum=μ)``.
+        seed: Of the order.
+        dtype: Precision of weights and activations; log-losses are in float64.
+        frozen: Names of the parameters that keep their initial values.
+        matmul_precision: ``"tf32"`` lets a GPU round the factors of float32 products and convolutions to 10 bits.
+        rate: How the length of a step is decided (``undertow.training.rates``).
+        objective: Whether a step follows ∇L or ∇log L of its batch.
+        log_below: Steps follow ∇log L only where log L of the batch is below this, and ∇L elsewhere.
 
     >>> Recipe(optimizer="gd", learning_rate=0.1, epochs=3, loss="logistics")
     Traceback (most recent call last):
     undertow.errors.ConfigError: loss = 'logistics' is unknown: did you mean 'logistic'?
     """
 
-    optimizer: Optimizer
+    optimizer: str | Direction
     learning_rate: float
     epochs: int
     loss: Loss
@@ -47,13 +64,17 @@ class Recipe:
     dtype: Precision = "float32"
     frozen: tuple[str, ...] = ()
     matmul_precision: MatmulPrecision = "float32"
+    rate: RateRule = field(default_factory=Constant)
+    objective: Objective = "loss"
+    log_below: float | None = None
 
     def __post_init__(self) -> None:
+        named = self._chosen.name
         for name, kind in {
-            "optimizer": Optimizer,
             "loss": Loss,
             "dtype": Precision,
             "matmul_precision": MatmulPrecision,
+            "objective": Objective,
         }.items():
             value = getattr(self, name)
             if value not in get_args(kind):
@@ -68,19 +89,35 @@ class Recipe:
         self._require(
             isinstance(self.frozen, tuple), "frozen", "a tuple of names, such as ('output.weight',)"
         )
-        if self.optimizer == "gd" and self.batch_size is not None:
+        if named == "gd" and self.batch_size is not None:
             raise ConfigError(
                 f"optimizer 'gd' takes the whole data set, and batch_size = {self.batch_size} is set: "
                 "leave batch_size out, or use optimizer 'sgd'."
             )
-        if self.optimizer == "adam" and self.momentum:
+        if self.momentum and named not in ("gd", "sgd"):
             raise ConfigError(
-                f"Adam has its own momentum (β₁ = 0.9): leave momentum = {self.momentum:g} out."
+                f"momentum = {self.momentum:g} belongs to gd and sgd: {named} has its own momentum, or none, "
+                "among its settings."
             )
+        if self.objective == "log-loss" and self.rate.revocable:
+            raise ConfigError(
+                f"The rate {self.rate.name!r} divides the loss by its own frame: leave objective = 'log-loss' out."
+            )
+        if self.log_below is not None and self.objective != "log-loss":
+            raise ConfigError("log_below says where steps follow ∇log L: give objective = 'log-loss' too.")
 
     def _require(self, holds: bool, name: str, wanted: str) -> None:
         if not holds:
             raise ConfigError(f"{name} = {getattr(self, name)!r} is not {wanted}.")
+
+    @property
+    def direction(self) -> Direction:
+        """Which way a step goes."""
+        return HeavyBall(momentum=self.momentum) if self.momentum else self._chosen
+
+    @property
+    def _chosen(self) -> Direction:
+        return find_direction(self.optimizer) if isinstance(self.optimizer, str) else self.optimizer
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -100,7 +137,7 @@ def shared_recipe(recipes: Sequence[Recipe]) -> Recipe:
         raise ConfigError("There is nothing to train: pass at least one network with its recipe.")
     first = recipes[0]
     for index, recipe in enumerate(recipes):
-        for name in (field.name for field in fields(Recipe) if field.name not in _OWN):
+        for name in (each.name for each in fields(Recipe) if each.name not in _OWN):
             ours: Any = getattr(first, name)
             theirs: Any = getattr(recipe, name)
             if ours != theirs:

@@ -1,18 +1,21 @@
-"""One update of every member, without a question to the host."""
+"""One step of every member, without a question to the host: gradients, direction, rate, and whether it is kept."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from undertow.losses import log_mean_loss, loss_gradient, mean_loss
+from undertow.losses import loss_gradient, mean_loss
+from undertow.training.attempts import Attempts
 from undertow.training.batches import Batches
+from undertow.training.directions import per_member
 from undertow.training.divergence import DivergenceWatch
 from undertow.training.ensemble import Ensemble
-from undertow.training.optimizers import make_optimizer, per_member
+from undertow.training.gradients import BatchGradients
+from undertow.training.rates import Constant, Horizon
 from undertow.training.recipe import Recipe
 
 __all__ = ["Step"]
@@ -21,7 +24,7 @@ _LARGEST = {"cpu": 2**24, "cuda": 2**27}  # activations that one pass may hold; 
 
 
 class Step:
-    """An ensemble with its losses, its optimiser and the watch over both.
+    """An ensemble with its gradients, its direction, its rates and the watch over all of them.
 
     Everything that one step leaves to the next is in ``tensors()``, on the device and changed in place: so a
     step can be captured as a CUDA graph, and these tensors are all that a checkpoint needs.
@@ -37,46 +40,84 @@ class Step:
     ) -> None:
         recipe = recipes[0]
         self.ensemble = ensemble
-        self.rates = torch.tensor(
-            [r.learning_rate for r in recipes], dtype=ensemble.dtype, device=ensemble.device
-        )
-        self.count = torch.zeros((), dtype=torch.int64, device=ensemble.device)
-        self._loss = recipe.loss
+        self._loss, self._rule, self._direction = recipe.loss, recipe.rate, recipe.direction
         self._x, self._y = batches.x, batches.y
+        self._horizon = Horizon(recipe.epochs, batches.per_epoch, self._ignorance())
+        self._base = torch.tensor(
+            [r.learning_rate for r in recipes], dtype=torch.float64, device=ensemble.device
+        )
+        self._rates = self._base.to(ensemble.dtype)
+        self.count = torch.zeros((), dtype=torch.int64, device=ensemble.device)
         largest = _LARGEST.get(ensemble.device.type, _LARGEST["cpu"])
-        self._part = max(1, largest // ensemble.floats_per_sample(self._x[:1]))
+        largest = max(1, largest // ensemble.floats_per_sample(self._x[:1]))
         trained = {name: ensemble.weights[name] for name in ensemble.trained}
-        self.optimizer = make_optimizer(recipe, trained)
+        self._memory = self._direction.start(trained)
         self._gradients = {name: torch.zeros_like(weight) for name, weight in trained.items()}
+        self.attempts = self._attempts()
+        log_below = math.inf if recipe.log_below is None else recipe.log_below
+        self._source = BatchGradients(
+            ensemble,
+            recipe.loss,
+            largest=largest,
+            frame=lambda: None if self.attempts is None else self._rule.frame(self.attempts.state),
+            log_below=log_below if recipe.objective == "log-loss" else None,
+        )
         if in_place is None:
             # A GPU's product adds to its target once, at the end. A CPU's adds block by block and rounds each
             # time, which shows where steps are a few units in the last place: there the gradient comes first.
             in_place = ensemble.device.type == "cuda"
-        if in_place and self.optimizer.plain and batches.size <= self._part:
+        plain = self._direction.plain and self.attempts is None and not self._source.in_logs
+        self._direct = (in_place or not trained) and plain and batches.size <= largest
+        if self._direct:
             self._gradients = {}
-        self.watch = DivergenceWatch(self.log_loss().exp(), dtype=ensemble.dtype)
+        log_loss = self.log_loss()
+        self._reference = self._source.reference(
+            log_loss
+        ).clone()  # what the last step's gradient was divided by
+        begin = log_loss.exp()
+        self.watch = DivergenceWatch(begin, dtype=ensemble.dtype)
+        if self.attempts is not None:  # later, what is out of bounds is taken back
+            self.watch.look(begin.to(self._rates), self.count)
 
     def take(self, x: Tensor, y: Tensor) -> None:
         """One update on a batch that all share, (B, …), or on each member's own, (M, B, …)."""
-        if self._gradients:
-            running = self._accumulate(x, y)
-            rates = torch.where(running, self.rates, 0.0)
-            self.optimizer.apply(self.ensemble.weights, self._gradients, rates)
-        else:
+        if self._direct:
             self._descend(x, y)
+        else:
+            running = self._look(*self._source.add(x, y, onto=self._gradients))
+            self._silence(running)
+            self._look_ahead(x, y, running)
+            rates = torch.where(running, self._present_rates(), 0.0)
+            self._direction.step(self.ensemble.weights, self._gradients, self._memory, rates)
         self.count.add_(1)
 
     def check(self) -> None:
         """Look at the loss where no further step will meet it."""
-        self.watch.look(self.log_loss().exp().to(self.rates), self.count)
+        self.watch.look(self.log_loss().exp().to(self._rates), self.count)
+
+    def settle(self) -> Tensor:
+        """At the end of a try: keep the epoch or take it back; which members kept it, (M,) bool."""
+        assert self.attempts is not None, "only where epochs may be taken back"
+        return self.attempts.settle(self.log_loss(), self.watch.out)
 
     def log_loss(self) -> Tensor:
         """Natural log of each member's mean loss over the whole data set, (M,) float64."""
-        log_sums = []
-        for part in self._parts(len(self._x)):
-            log_mean = log_mean_loss(self.ensemble.logits(self._x[part]), self._y[part], self._loss)
-            log_sums.append(log_mean + math.log(part.stop - part.start))
-        return torch.logsumexp(torch.stack(log_sums), dim=0) - math.log(len(self._x))
+        return self._source.log_loss(self._x, self._y)
+
+    def effective_rates(self) -> list[float]:
+        """η of each member's last step, as if it had been −η ∇L (waits for the device)."""
+        state = {} if self.attempts is None else self.attempts.state
+        rates = self._rule.rates(self._base, (self.count - 1).clamp(min=0), state, self._horizon)
+        if self._source.in_logs:
+            rates = torch.exp(rates.log() - self._reference)
+        return rates.tolist()
+
+    def log_rates(self) -> Tensor:
+        """Log of the effective rate of each member's next step, (M,) float64; with ∇log L, of a loss like the last."""
+        state = {} if self.attempts is None else self.attempts.state
+        rates = self._rule.rates(self._base, self.count, state, self._horizon)
+        frame = self._rule.frame(state)
+        return rates.log() - (self._reference if frame is None else frame)
 
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor that tells one moment of training from another, by name."""
@@ -85,37 +126,65 @@ class Step:
             "watch.ceiling": self.watch.ceiling,
             "watch.step": self.watch.step,
             "watch.loss": self.watch.loss,
+            **self._changing(),
+            **({} if self.attempts is None else self.attempts.tensors()),
+        }
+
+    def _changing(self) -> dict[str, Tensor]:
+        """What a step changes of the members themselves."""
+        return {
             **{f"weights.{name}": weight for name, weight in self.ensemble.weights.items()},
             **{f"buffers.{name}": buffer for name, buffer in self.ensemble.buffers.items()},
-            **{f"moments.{name}": moment for name, moment in self.optimizer.moments.items()},
+            **{f"moments.{name}": moment for name, moment in self._memory.items()},
         }
+
+    def _attempts(self) -> Attempts | None:
+        if not self._rule.revocable:
+            return None
+        return Attempts(self._rule, self._base, self._horizon, self._changing())
+
+    def _ignorance(self) -> float:
+        """Log of the loss where all outputs are zero."""
+        outputs = self.ensemble.logits(self._x[:1]).shape[-1]
+        return 0.0 if self._loss == "exponential" else math.log(math.log(max(outputs, 2)))
 
     def _descend(self, x: Tensor, y: Tensor) -> None:
         """w ← w - η ∇L, added to the weights where it is computed: no gradient is written and read again."""
         logits, kept = self.ensemble.forward(x, own=y.dim() == 2)
         running = self.watch.look(mean_loss(logits, y, self._loss), self.count)
-        slopes = loss_gradient(logits, y, self._loss) * -per_member(self.rates, logits)
+        slopes = loss_gradient(logits, y, self._loss) * -per_member(self._present_rates(), logits)
         slopes.masked_fill_(~per_member(running, slopes), 0.0)
         self.ensemble.backward(kept, slopes, onto=self.ensemble.weights)
 
-    def _accumulate(self, x: Tensor, y: Tensor) -> Tensor:
-        """Put the gradients of the batch, part by part, into their buffers; which members run, (M,) bool."""
-        own, samples = y.dim() == 2, y.shape[-1]
-        loss = torch.zeros_like(self.rates)
-        for gradient in self._gradients.values():
-            gradient.zero_()
-        for part in self._parts(samples):
-            labels, share = y[..., part], (part.stop - part.start) / samples
-            logits, kept = self.ensemble.forward(x[:, part] if own else x[part], own=own)
-            loss += mean_loss(logits, labels, self._loss) * share
-            self.ensemble.backward(
-                kept, loss_gradient(logits, labels, self._loss) * share, onto=self._gradients
-            )
-        running = self.watch.look(loss, self.count)
-        for gradient in self._gradients.values():  # NaN times a rate of 0 would still be NaN
-            gradient.masked_fill_(~per_member(running, gradient), 0.0)
-        return running
+    def _present_rates(self) -> Tensor:
+        """The rates of this step, in the weights' precision."""
+        if isinstance(self._rule, Constant):
+            return self._rates
+        state = {} if self.attempts is None else self.attempts.state
+        return self._rule.rates(self._base, self.count, state, self._horizon).to(self._rates)
 
-    def _parts(self, samples: int) -> Iterator[slice]:
-        for start in range(0, samples, self._part):
-            yield slice(start, min(start + self._part, samples))
+    def _look(self, loss: Tensor, reference: Tensor | None) -> Tensor:
+        """Which members take the step, (M,) bool, given their loss on the batch or its logarithm."""
+        if reference is not None:
+            self._reference.copy_(reference)
+        if self.attempts is not None:
+            return self.attempts.look(loss) & ~self.watch.out
+        return self.watch.look(loss if reference is None else loss.exp().to(self._rates), self.count)
+
+    def _look_ahead(self, x: Tensor, y: Tensor, running: Tensor) -> None:
+        """Where the direction wants the gradient of another place, take it there."""
+        displacement = self._direction.ahead(self._gradients)
+        if displacement is None:
+            return
+        here = {name: self.ensemble.weights[name].clone() for name in displacement}
+        for name, shift in displacement.items():
+            self.ensemble.weights[name].add_(shift)
+        self._source.add(x, y, onto=self._gradients)
+        for name, weight in here.items():
+            self.ensemble.weights[name].copy_(weight)
+        self._silence(running)
+
+    def _silence(self, running: Tensor) -> None:
+        """No gradient for members that do not run: NaN times a rate of 0 would still be NaN."""
+        for gradient in self._gradients.values():
+            gradient.masked_fill_(~per_member(running, gradient), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -17,11 +18,14 @@ from undertow.training.ensemble import Ensemble
 from undertow.training.mapped import MappedNetworks
 from undertow.training.recipe import Recipe, shared_recipe
 from undertow.training.stacked import StackedMLP, dense_layers
+from undertow.training.standing import Standing
 from undertow.training.step import Step
+from undertow.training.taken import StepTaken
 
 __all__ = ["Trainer"]
 
 _LOOK_EVERY = 256  # steps between two questions to the device whether a member diverged
+_HOPE_EVERY = {"cpu": 1, "cuda": 32}  # and whether a try has become hopeless for all
 
 
 class Trainer:
@@ -34,6 +38,10 @@ class Trainer:
     through one module applied over them. Members that visit the samples in the same order share every batch. On a
     GPU the step is captured as a CUDA graph. A member whose loss becomes NaN, infinite or a million times
     what it was takes no further step and is reported by ``members()``; the others are not affected.
+
+    With a rate rule that takes epochs back, every pass over the data is a try. ``step`` then counts all updates,
+    also of tries that failed; each member has its own number of epochs and steps kept, and one that has finished
+    waits for the others.
 
     >>> from undertow.models import Gaussian, mlp
     >>> x, y = torch.tensor([[1.0], [-1.0]]), torch.tensor([1.0, -1.0])
@@ -72,22 +80,39 @@ class Trainer:
                 place
             )
             seeds = [r.seed for r in recipes] if recipe.shuffle else None
-            self._batches = Batches(x, y, size=recipe.batch_size, seeds=seeds)
+            self._batches = Batches(x, y, size=recipe.batch_size, seeds=seeds, apart=recipe.rate.revocable)
             self._step = Step(ensemble, recipes, self._batches)
         self._replay: Callable[[], None] | None = None
         self._replay_batch = (x, y)
         self._may_capture = place.type == "cuda"
-        self._diverged = [False] * len(networks)
+        self._standing = Standing(self._step, recipes, steps_per_epoch=self._batches.per_epoch)
         self._looked_at = 0
         self.device = place
         self.step = 0
+        self.revocable = recipe.rate.revocable
+        self._first_rates = self._step.effective_rates()
+        self._settled: list[StepTaken | None] | None = None  # what became of a try that has just ended
 
     # Where training stands
 
     @property
     def epoch(self) -> int:
-        """Epochs completed."""
+        """Epochs completed; where each member has its own count, by the slowest that goes on."""
+        if self.revocable:
+            return min(self._standing.unfinished(self.step), default=self._recipe.epochs)
         return self.step // self._batches.per_epoch
+
+    def epochs(self) -> list[int]:
+        """Epochs that each member has completed and kept."""
+        return self._standing.epochs(self.step)
+
+    def steps(self) -> list[int]:
+        """Updates that each member has kept: those of a try under way do not count."""
+        return self._standing.steps(self.step)
+
+    def tries(self) -> list[int]:
+        """How often each member has passed over the data, kept or not."""
+        return self._standing.tries(self.step)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -96,28 +121,51 @@ class Trainer:
 
     @property
     def total_steps(self) -> int:
-        """Updates that the recipe asks for."""
+        """Updates that the recipe asks for, each of them kept."""
         return self._recipe.epochs * self._batches.per_epoch
 
     @property
     def done(self) -> bool:
         """Whether every member has finished or diverged."""
-        return self.step >= self.total_steps or all(self._diverged)
+        if self.revocable:
+            return not self._standing.unfinished(self.step)
+        return self.step >= self.total_steps or all(self._standing.diverged)  # asked in every step
 
     def members(self) -> list[MemberState]:
         """Status, step and, where it diverged, the reason, for every member."""
         self._look()
-        others = MemberState("finished" if self.step >= self.total_steps else "running", self.step)
-        rates = self._step.rates.tolist()
-        return [
-            self._step.watch.state(index, learning_rate=rates[index]) if diverged else others
-            for index, diverged in enumerate(self._diverged)
-        ]
+        return [self._standing.member(index, self.step) for index in range(self._step.ensemble.size)]
 
     def running(self) -> list[bool]:
         """Which members have not diverged (waits for the device)."""
         self._look()
-        return [not diverged for diverged in self._diverged]
+        return self._standing.running()
+
+    def first_rates(self) -> list[float]:
+        """The effective rate of each member's first step."""
+        return self._first_rates
+
+    def told(self) -> list[dict[str, float]]:
+        """For each member its tries so far, and the decimal logarithm of the effective rate that its next step has."""
+        rates = self._step.log_rates().tolist()
+        return [
+            {"tries": float(tries), "log10_rate": rate / math.log(10)}
+            for tries, rate in zip(self.tries(), rates, strict=True)
+        ]
+
+    def taken(self) -> list[StepTaken | None]:
+        """What became of each member's last update; None where it made none (waits for the device).
+
+        Where epochs may be taken back, the last update of a try is told once that is decided: with
+        ``accepted=False`` where the member is back at the beginning of it.
+        """
+        if self._settled is not None:
+            return self._settled
+        moved, rates = self.running(), self._step.effective_rates()
+        if self._step.attempts is not None:
+            still = (~self._step.attempts.lost & ~self._step.attempts.waiting).tolist()
+            moved = [runs and goes_on for runs, goes_on in zip(moved, still, strict=True)]
+        return [StepTaken(rate) if goes else None for rate, goes in zip(rates, moved, strict=True)]
 
     @property
     def data(self) -> tuple[Tensor, Tensor]:
@@ -151,17 +199,40 @@ class Trainer:
             raise InputError(f"steps = {steps} would go back: restore(state) does that.")
         if self.done:
             return
-        last = min(self.step + steps, self.total_steps)
+        last = self.step + steps if self.revocable else min(self.step + steps, self.total_steps)
         precision = matmul_precision(self._recipe.matmul_precision)
         with torch.no_grad(), precision, deterministic_convolutions():
             while self.step < last and not self.done:
                 self._update()
                 self.step += 1
-                if self.step - self._looked_at >= _LOOK_EVERY:
+                if self.revocable:
+                    self._end_of_try()
+                elif self.step - self._looked_at >= _LOOK_EVERY:
                     self._look()
-            if self.step == self.total_steps:
+            if self.step == self.total_steps and not self.revocable:
                 self._step.check()
                 self._look()
+
+    def _end_of_try(self) -> None:
+        """Where a pass over the data is complete, or hopeless for every member, decide who keeps it."""
+        attempts = self._step.attempts
+        assert attempts is not None, "only where epochs may be taken back"
+        self._settled = None
+        every = _HOPE_EVERY.get(self.device.type, 1)
+        if self.step % self._batches.per_epoch:
+            out = self._step.watch.out | attempts.waiting | attempts.lost
+            if self.step % every or not bool(out.all()):
+                return
+            self.step += -self.step % self._batches.per_epoch
+            self._step.count.fill_(self.step)
+        rates = self._step.effective_rates()
+        trying = (~self._step.watch.out & ~attempts.waiting).tolist()
+        kept = self._step.settle().tolist()
+        self._settled = [
+            StepTaken(rate, accepted) if tried else None
+            for rate, accepted, tried in zip(rates, kept, trying, strict=True)
+        ]
+        self._look()
 
     def wait(self) -> None:
         """Until the device has done what it was asked to."""
@@ -186,6 +257,7 @@ class Trainer:
         for name, tensor in tensors.items():
             tensor.copy_(state[name])
         self.step = int(self._step.count)
+        self._settled = None
         self._look()
 
     def _update(self) -> None:
@@ -193,26 +265,29 @@ class Trainer:
         if self._may_capture and full:
             self._capture()
         if self._replay is None or not full:
-            self._step.take(*self._batches.at(self.step))
+            self._step.take(*self._batch())
             return
         if not self._batches.whole:
-            for place, tensor in zip(self._replay_batch, self._batches.at(self.step), strict=True):
+            for place, tensor in zip(self._replay_batch, self._batch(), strict=True):
                 place.copy_(tensor)
         self._replay()
+
+    def _batch(self) -> tuple[Tensor, Tensor]:
+        return self._batches.at(self.step, self._standing.turns())
 
     def _capture(self) -> None:
         """Capture the step on a full batch, which is copied to where the graph reads it."""
         self._may_capture = False
         if not self._batches.whole:
-            x, y = self._batches.at(self.step)
+            x, y = self._batch()
             self._replay_batch = (x.clone(), y.clone())
         changed = list(self._step.tensors().values())
         self._replay = capture(lambda: self._step.take(*self._replay_batch), changed=changed)
 
     def _look(self) -> None:
-        """Ask the device who diverged, which waits for it."""
+        """Ask the device who diverged and who has kept how much, which waits for it."""
         self._looked_at = self.step
-        self._diverged = self._step.watch.diverged()
+        self._standing.look()
 
 
 def _stack(networks: Sequence[nn.Module], recipe: Recipe, device: torch.device) -> Ensemble:

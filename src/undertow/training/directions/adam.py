@@ -1,0 +1,61 @@
+"""Adam (Kingma & Ba 2015): steps of about the same length in every coordinate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from undertow.sections import Fraction, Positive, Switch
+from undertow.training.directions.direction import Direction, Memory, move, per_member
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Adam"]
+
+
+class Adam(Direction):
+    """m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g², w ← w − η m̂/(√v̂ + ε), hats for bias correction.
+
+    Algorithm 1 of the paper; without ``bias_correction`` m̂ = m and v̂ = v. The step count is a tensor (M,), so
+    that a step has no number from the host in it and can be captured as a CUDA graph.
+
+    >>> Adam().epsilon, Adam(beta2=0.99).beta2
+    (1e-08, 0.99)
+    """
+
+    name: Literal["adam"] = "adam"
+    beta1: Fraction = 0.9
+    beta2: Fraction = 0.999
+    epsilon: Positive = 1e-8
+    bias_correction: Switch = True
+
+    def start(self, weights: Mapping[str, Tensor]) -> Memory:
+        memory: Memory = {}
+        for name, weight in weights.items():
+            memory[f"first.{name}"] = weight.new_zeros(weight.shape)
+            memory[f"second.{name}"] = weight.new_zeros(weight.shape)
+            if "steps" not in memory:
+                memory["steps"] = weight.new_zeros(weight.shape[0]).double()
+        return memory
+
+    def step(
+        self,
+        weights: Mapping[str, Tensor],
+        gradients: Mapping[str, Tensor],
+        memory: Memory,
+        rates: Tensor,
+    ) -> None:
+        if not gradients:
+            return
+        steps = memory["steps"].add_(1)
+        size, root = rates, rates.new_ones(rates.shape)
+        if self.bias_correction:  # of the rate, which is (M,), and not of all the numbers in m
+            size = (rates / (1 - self.beta1**steps)).to(rates)
+            root = (1 - self.beta2**steps).sqrt().to(rates)
+        for name, gradient in gradients.items():
+            first, second = memory[f"first.{name}"], memory[f"second.{name}"]
+            first.lerp_(gradient, 1 - self.beta1)
+            second.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
+            scale = second.sqrt().div_(per_member(root, gradient)).add_(self.epsilon)
+            move(weights[name], first / scale, size)

@@ -1,0 +1,67 @@
+"""What a direction is: the way an optimiser goes from a gradient, whatever the length of the step."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from undertow.sections import Section
+
+if TYPE_CHECKING:  # a direction's settings are read by configurations, which need no torch
+    from torch import Tensor
+
+__all__ = ["Direction", "Memory", "move", "per_member"]
+
+Memory = dict[str, "Tensor"]
+
+
+class Direction(Section, ABC):
+    """An optimiser's geometry, with its settings: w ← w − η u, where u comes from gradients and memory.
+
+    Every tensor has a leading member axis, one entry for each network that trains in the batch. A step must
+    ask nothing of the host, so that a GPU can replay it, and changes its memory in place. It must be finite
+    where a gradient is zero: networks that wait or have diverged have zero gradients and rate 0.
+    """
+
+    name: str
+
+    @property
+    def plain(self) -> bool:
+        """Whether a step is w ← w − η ∇L and nothing else, which can be added to the weights directly."""
+        return False
+
+    def start(self, weights: Mapping[str, Tensor]) -> Memory:  # noqa: ARG002
+        """All that it remembers, by name, before the first step."""
+        return {}
+
+    def ahead(self, gradients: Mapping[str, Tensor]) -> Memory | None:  # noqa: ARG002
+        """Where to take the gradient instead, as a displacement of the weights; None to be content with this one."""
+        return None
+
+    @abstractmethod
+    def step(
+        self,
+        weights: Mapping[str, Tensor],
+        gradients: Mapping[str, Tensor],
+        memory: Memory,
+        rates: Tensor,
+    ) -> None:
+        """One step in place, with rates η (M,); a member with rate 0 stays where it is."""
+
+
+def move(weight: Tensor, direction: Tensor, rates: Tensor) -> None:
+    """w ← w − η u for one parameter (M, …), each member with its own rate.
+
+    >>> import torch
+    >>> weight = torch.zeros(2, 1)
+    >>> move(weight, torch.ones(2, 1), torch.tensor([0.5, 0.25]))
+    >>> weight.flatten().tolist()
+    [-0.5, -0.25]
+    """
+    weight.addcmul_(direction, per_member(rates, direction), value=-1)
+
+
+def per_member(values: Tensor, like: Tensor) -> Tensor:
+    """Values (M,) in a shape (M, 1, …) that multiplies ``like``."""
+    return values.view(-1, *[1] * (like.dim() - 1))

@@ -1,0 +1,101 @@
+"""Gradients of a batch's loss, of its logarithm, or of the loss divided by a frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from undertow.losses import Loss, log_loss_gradient, log_mean_loss, loss_gradient, mean_loss
+from undertow.training.ensemble import Ensemble
+
+__all__ = ["BatchGradients", "parts"]
+
+Frame = Callable[[], "Tensor | None"]
+
+
+class BatchGradients:
+    """∇L of a batch, or in the log domain e^(log L − r) ∇log L = ∇L/e^r, which no small loss makes vanish.
+
+    r is the log of the frame (M,) where ``frame`` gives one; with ``log_below`` it is log L itself wherever that is
+    below this bound, and 0 elsewhere. Batches larger than ``largest`` are taken in parts.
+    """
+
+    def __init__(
+        self, ensemble: Ensemble, loss: Loss, *, largest: int, frame: Frame, log_below: float | None
+    ) -> None:
+        self._ensemble, self._loss, self._largest = ensemble, loss, largest
+        self._frame, self._log_below = frame, log_below
+        self.in_logs = log_below is not None or frame() is not None
+
+    def add(self, x: Tensor, y: Tensor, *, onto: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+        """Put the gradients of a batch, (B, …) or each member's own (M, B, …), into ``onto``.
+
+        The loss of each member, (M,), is returned as it is known: in the weights' precision, or in the log domain
+        its logarithm in float64, with r beside it.
+        """
+        for gradient in onto.values():
+            gradient.zero_()
+        return self._add_in_logs(x, y, onto) if self.in_logs else (self._add(x, y, onto), None)
+
+    def _add(self, x: Tensor, y: Tensor, onto: Mapping[str, Tensor]) -> Tensor:
+        own, samples = y.dim() == 2, y.shape[-1]
+        loss = torch.zeros(self._ensemble.size, dtype=self._ensemble.dtype, device=self._ensemble.device)
+        for part in parts(samples, self._largest):
+            labels, share = y[..., part], (part.stop - part.start) / samples
+            logits, kept = self._ensemble.forward(x[:, part] if own else x[part], own=own)
+            loss += mean_loss(logits, labels, self._loss) * share
+            self._ensemble.backward(kept, loss_gradient(logits, labels, self._loss) * share, onto=onto)
+        return loss
+
+    def _add_in_logs(self, x: Tensor, y: Tensor, onto: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        own, samples = y.dim() == 2, y.shape[-1]
+        reference = self._frame()
+        whole = samples <= self._largest
+        if reference is None and not whole:  # log L of the whole batch comes first
+            reference = self.reference(self.log_loss(x, y))
+        log_losses = []
+        for part in parts(samples, self._largest):
+            labels = y[..., part]
+            logits, kept = self._ensemble.forward(x[:, part] if own else x[part], own=own)
+            log_loss = log_mean_loss(logits, labels, self._loss) + math.log(
+                (part.stop - part.start) / samples
+            )
+            log_losses.append(log_loss)
+            if reference is None:
+                reference = self.reference(log_loss)
+            scale = torch.exp(log_loss - reference)[:, None, None]
+            slopes = log_loss_gradient(logits, labels, self._loss) * scale
+            self._ensemble.backward(kept, slopes.to(logits), onto=onto)
+        assert reference is not None, "a batch has at least one part"
+        return log_losses[0] if whole else torch.logsumexp(torch.stack(log_losses), dim=0), reference
+
+    def reference(self, log_loss: Tensor) -> Tensor:
+        """r, (M,), for a batch with this log of its loss."""
+        if (frame := self._frame()) is not None:
+            return frame
+        below = -math.inf if self._log_below is None else self._log_below
+        return log_loss.where(log_loss < below, torch.zeros_like(log_loss))
+
+    def log_loss(self, x: Tensor, y: Tensor) -> Tensor:
+        """Natural log of each member's mean loss, (M,) float64, of samples (N, …) or (M, N, …)."""
+        own, samples = y.dim() == 2, y.shape[-1]
+        log_sums = []
+        for part in parts(samples, self._largest):
+            chosen, labels = (x[:, part] if own else x[part]), y[..., part]
+            logits = self._ensemble.forward(chosen, own=True)[0] if own else self._ensemble.logits(chosen)
+            log_mean = log_mean_loss(logits, labels, self._loss)
+            log_sums.append(log_mean + math.log(part.stop - part.start))
+        return torch.logsumexp(torch.stack(log_sums), dim=0) - math.log(samples)
+
+
+def parts(samples: int, largest: int) -> Iterator[slice]:
+    """The samples in slices of at most ``largest``.
+
+    >>> list(parts(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    for start in range(0, samples, largest):
+        yield slice(start, min(start + largest, samples))
