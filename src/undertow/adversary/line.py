@@ -60,13 +60,15 @@ def _sums(hidden: Tensor, slopes: Tensor, head: Tensor, places: Tensor) -> Tenso
     return (moved.relu() * head.unsqueeze(-2)).sum(-1)
 
 
-def try_lines(search: Search, *, todo: Tensor | None = None, ends: int = 5) -> None:
+def try_lines(
+    search: Search, *, todo: Tensor | None = None, ends: int = 5, name: str = "line", eps: float = 0.0
+) -> None:
     """Look for examples on the lines from samples to points that are known to be decided otherwise.
 
     Where no gradient leads to an example one may be known all the same: another sample that is given another class, or
     another sample's adversarial example. The ``ends`` nearest of these, in the norm of the search, are bisected for
-    the samples ``todo`` (M, N), by default those without an example; what is found is kept where it is closer. Up to 21
-    forward passes for each end, none where there is no such point.
+    the samples ``todo`` (M, N), by default those without an example; what is found is kept where it is closer, and
+    what is within ε counted as broken by ``name``. 21 forward passes for each end, none where there is no such point.
 
     >>> from undertow.adversary.classifier import Classifier
     >>> from undertow.adversary.search import begin
@@ -84,7 +86,7 @@ def try_lines(search: Search, *, todo: Tensor | None = None, ends: int = 5) -> N
     starts, usable = _nearest_ends(search, todo, ends)
     for start, can in zip(starts, usable, strict=True):
         if bool(can.any()):
-            search.run("line", bisect_line, eps=0.0, todo=todo & can, start=start, minimal=True)
+            search.run(name, bisect_line, eps=eps, todo=todo & can, start=start, minimal=True)
 
 
 def bisect_line(scorer: Scorer, batch: Batch) -> Found:
