@@ -155,7 +155,7 @@ def attack_cost(
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=0)
         positive = sum(radius > 0 for radius in set(radii))
-        passes = expected(names, positive, search.standing, scorer.classes)
+        passes = expected(names, positive, search.standing, scorer.classes, members=scorer.members)
         return Pace.of(search).cost(passes)
 
 

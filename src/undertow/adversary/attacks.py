@@ -13,7 +13,7 @@ from undertow.adversary.apgd import Batch, Found, apgd, pgd
 from undertow.adversary.canaries import draw, hidden_at_most
 from undertow.adversary.carlini import carlini_wagner
 from undertow.adversary.classifier import Scorer
-from undertow.adversary.cost import CANARIES, ENDS, MINIMAL, QUERIES, TARGETS
+from undertow.adversary.cost import CANARIES, ENDS, MINIMAL, QUERIES, TARGETS, expected
 from undertow.adversary.decoupled import decoupled, shorten
 from undertow.adversary.fab import deepfool, fab
 from undertow.adversary.geometry import project
@@ -67,13 +67,37 @@ def attack_all(
             todo = (search.distance > radius) & pairs.any(-1)
             if name in MINIMAL:
                 todo &= ~seen[name]
-                seen[name] |= todo
             if bool(todo.any()):
-                done = MINIMAL if position else frozenset(names[:index]) & MINIMAL
-                watcher.stage(search, names, index, radius, len(radii) - position - 1, int(todo.sum()), done)
+                left = partial(_left, search, names, index, radius, len(radii) - position - 1, seen, pairs)
+                watcher.stage(search, name, radius, int(todo.sum()), left)
+                seen[name] |= todo
                 notes += ATTACKS[name](search, radius, todo, pairs)
     watcher.leave(search)
     return list(dict.fromkeys(notes))
+
+
+def _left(
+    search: Search,
+    names: Sequence[str],
+    index: int,
+    eps: float,
+    later: int,
+    seen: dict[str, Tensor],
+    pairs: Tensor,
+) -> int:
+    """Passes at most, from the attack ``names[index]`` at ε on, if nothing more is broken or spared at later radii."""
+    alive = search.distance > eps
+    total = 0
+    for place, name in enumerate(names):
+        now, then = int((alive & pairs.any(-1)).sum()) if place >= index else 0, later * int(alive.sum())
+        if name in MINIMAL:
+            now, then = int((alive & ~seen[name]).sum()) if later or place >= index else 0, 0
+        each = expected([name], 1, 1, search.scorer.classes)[name]
+        if name == "square":
+            most = CANARIES * search.scorer.members
+            now, then = min(now, most), min(then, later * most)
+        total += (now + then) * sum(each)
+    return total
 
 
 def _apgd(loss: str, restarts: int, search: Search, eps: float, todo: Tensor, _pairs: Tensor) -> list[str]:

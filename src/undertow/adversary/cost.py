@@ -94,17 +94,17 @@ class Pace:
 
 
 def expected(
-    names: Sequence[str], radii: int, samples: int, classes: int, *, done: frozenset[str] = frozenset()
+    names: Sequence[str], radii: int, samples: int, classes: int, *, members: int = 1
 ) -> dict[str, tuple[int, int]]:
-    """Attack → forward and backward passes at most, at so many ``radii``; ``done`` see no sample again.
+    """Attack → forward and backward passes at most, for so many ``samples`` of all members at so many ``radii``.
 
     >>> expected(["apgd-ce", "fast"], 2, 10, 2)
     {'apgd-ce': (2020, 2020), 'fast': (540, 460)}
     """
     found: dict[str, tuple[int, int]] = {}
     for name in dict.fromkeys(names):
-        times = (0 if name in done else 1) if name in MINIMAL else names.count(name) * radii
-        many = min(samples, CANARIES) if name == "square" else samples
+        times = 1 if name in MINIMAL else names.count(name) * radii
+        many = min(samples, CANARIES * members) if name == "square" else samples
         forward, backward = _PASSES[name](classes)
         found[name] = (times * many * forward, times * many * backward)
     return found

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from undertow.adversary.cost import AttackCost, Pace, expected
+from undertow.adversary.cost import Pace, expected
 from undertow.adversary.search import Search
 
 __all__ = ["AttackProgress", "Progress", "Watcher", "watching"]
@@ -45,6 +45,8 @@ class Watcher:
 
     listener: Callable[[AttackProgress], None] | None = None
     parts: int = 1
+    later: int = 0
+    """Passes at most for every part that follows."""
     began: float = field(default_factory=time.monotonic)
     _before: int = 0
     _state: tuple[str, float, int, int] = ("", 0.0, 0, 0)
@@ -55,28 +57,12 @@ class Watcher:
         if self.listener is not None:
             search.scorer.passes.listener = lambda: self._tell(search)
 
-    def stage(
-        self,
-        search: Search,
-        names: Sequence[str],
-        index: int,
-        eps: float,
-        later: int,
-        standing: int,
-        done: frozenset[str],
-    ) -> None:
-        """The attack ``names[index]`` begins at ε on ``standing`` samples; ``later`` radii follow."""
+    def stage(self, search: Search, attack: str, eps: float, standing: int, left: Callable[[], int]) -> None:
+        """An attack begins at ε on ``standing`` samples; ``left`` passes at most are to come, this one included."""
         if self.listener is None:
             return
-        classes = search.scorer.classes
-        now = expected(names[index:], 1, standing, classes, done=done)
-        seen = done | {name for name in now if name in names[index:]}
-        then = expected(names, later, standing, classes, done=seen)
-        everyone = len(search.y) * search.scorer.members
-        others = expected(names, later + 1, everyone, classes)
-        left = sum(sum(each) for part in (now, then) for each in part.values())
-        left += (self.parts - 1) * sum(sum(each) for each in others.values())
-        self._state = (names[index], eps, standing, self._done(search) + left)
+        total = self._done(search) + left() + self.later * (self.parts - 1)
+        self._state = (attack, eps, standing, total)
         self._tell(search, at_once=True)
 
     def leave(self, search: Search) -> None:
@@ -103,38 +89,36 @@ def watching(
     progress: Progress, search: Search, names: Sequence[str], radii: int, parts: int
 ) -> Iterator[Watcher]:
     """A watcher that shows what ``progress`` asks for, and says beforehand what it will cost."""
-    if callable(progress):
-        yield Watcher(progress, parts)
-        return
-    person = sys.stderr.isatty()
     if progress is False:
         yield Watcher()
         return
-    cost, fast = _forecasts(search, names, radii, search.standing, parts)
+    size = len(search.y) * search.scorer.members
+    most = sum(map(sum, _expected(search, names, radii, size).values()))
+    if callable(progress):
+        yield Watcher(progress, parts, most)
+        return
+    pace, person = Pace.of(search), sys.stderr.isatty()
+    cost, fast = (
+        pace.cost(_expected(search, attacks, radii, parts * search.standing)) for attacks in (names, ["fast"])
+    )
     if not (progress or cost.seconds > (_LONG if person else _VERY_LONG)):
         yield Watcher()
         return
     hint = "" if "fast" in names else f"; attack='fast' takes about {fast.seconds:.2g} s"
     sentence = f"attacking {search.standing * parts:,} samples with {', '.join(names)}: {cost}{hint}"
-    if not person:
-        print(sentence, file=sys.stderr) if progress else logging.getLogger("undertow").warning(sentence)
-        yield Watcher()
+    if person:
+        with _bar(sentence) as listener:
+            yield Watcher(listener, parts, most)
         return
-    with _bar(sentence) as listener:
-        yield Watcher(listener, parts)
+    if progress:
+        print(sentence, file=sys.stderr)
+    else:
+        logging.getLogger("undertow").warning(sentence)
+    yield Watcher()
 
 
-def _forecasts(
-    search: Search, names: Sequence[str], radii: int, samples: int, parts: int
-) -> tuple[AttackCost, AttackCost]:
-    """Of these attacks, and of the fast one."""
-    pace = Pace.of(search)
-
-    def cost(attacks: Sequence[str]) -> AttackCost:
-        passes = expected(attacks, radii, samples, search.scorer.classes)
-        return pace.cost({name: (parts * there, parts * back) for name, (there, back) in passes.items()})
-
-    return cost(names), cost(["fast"])
+def _expected(search: Search, names: Sequence[str], radii: int, samples: int) -> dict[str, tuple[int, int]]:
+    return expected(names, radii, samples, search.scorer.classes, members=search.scorer.members)
 
 
 @contextmanager

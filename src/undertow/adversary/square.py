@@ -14,6 +14,8 @@ from undertow.adversary.search import generator
 
 __all__ = ["share_changed", "square"]
 
+_BITS = 60  # coins in one hash
+
 
 def share_changed(query: int, queries: int, first: float = 0.8) -> float:
     """The share of coordinates a proposal changes: p halves at 10, 50, 200, 500, 1000, 2000, 4000, 6000 and
@@ -54,10 +56,13 @@ def square(
     delta = project(x + delta, x, batch.eps, norm, scorer.bounds) - x
     with torch.no_grad():
         level = margins_of(scorer(x + delta), batch.y)
+    bits = _bits(batch, shape[0], seed, 0)
     for query in range(queries):
+        if query % _BITS == 0:
+            bits = _bits(batch, shape[0], seed, 1 + query // _BITS)
         window = _window(shape, share_changed(query, queries, first), windows)
         proposal = delta.reshape(*delta.shape[:2], *shape).clone()
-        signs = _signs(batch, shape[0], (seed, query + 1))[..., None, None]
+        signs = _signs(bits, query % _BITS, proposal)[..., None, None]
         if norm == math.inf:
             proposal[..., window[0], window[1]] = signs * batch.eps[..., None, None, None]
         else:
@@ -79,13 +84,13 @@ def square(
                 if left.shape[1] == 0:
                     break
                 batch, columns = batch.keep(left), take(columns, left)
-                x, delta, level = batch.x, take(delta, left), take(level, left)
+                x, delta, level, bits = batch.x, take(delta, left), take(level, left), take(bits, left)
     return found
 
 
 def _stripes(batch: Batch, shape: tuple[int, ...], norm: float, seed: int) -> Tensor:
     """The start: vertical stripes of ±ε, scaled to the budget for L2."""
-    signs = _signs(batch, shape[0] * shape[2], (seed, 0))
+    signs = _signs(_bits(batch, shape[0] * shape[2], seed, 0), 0, batch.x)
     stripes = signs.reshape(*batch.y.shape, shape[0], 1, shape[2]).expand(*batch.y.shape, *shape).flatten(2)
     if norm == 2:
         stripes = stripes / lengths(stripes, 2.0).to(stripes).unsqueeze(-1)
@@ -133,14 +138,16 @@ def _bump(tall: int, wide: int) -> Tensor:
     return bump / length
 
 
-def _signs(batch: Batch, count: int, key: tuple[int, int]) -> Tensor:
-    """±1 (M, P, count) by the number of the sample, its count and the key: a hash (splitmix64), no state."""
+def _signs(bits: Tensor, position: int, like: Tensor) -> Tensor:
+    return (2 * ((bits >> position) & 1) - 1).to(like)
+
+
+def _bits(batch: Batch, count: int, seed: int, block: int) -> Tensor:
+    """Random integers (M, P, count) by sample, position and block: a hash (splitmix64), whose bits are coins."""
     assert batch.place is not None
     each = torch.arange(count, device=batch.x.device)
-    mixed = batch.place.unsqueeze(-1) * 0x1E3779B97F4A7C15 + each * 0x3F58476D1CE4E5B9
-    for part in key:
-        mixed = _mix(mixed + (part * 0x14D049BB133111EB) % 2**62)
-    return (2 * ((_mix(mixed) >> 40) & 1) - 1).to(batch.x)
+    mixed = _mix(batch.place.unsqueeze(-1) * 0x1E3779B97F4A7C15 + each * 0x3F58476D1CE4E5B9)
+    return _mix(_mix(mixed + seed % 2**62) + block)
 
 
 def _mix(bits: Tensor) -> Tensor:

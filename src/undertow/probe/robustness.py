@@ -99,7 +99,7 @@ class RobustAccuracy:
     """Share of the points that no attack within ε breaks, keyed by ε: an upper bound of the true one.
 
     ``norm`` is "2" or "inf"; ``attack`` as in ``undertow.adversary.robust_accuracy``, several names joined by
-    "+". ``box`` holds the smallest and the largest valid input as the network sees it, such as (-1, 1);
+    "+"; "fast" costs a twentieth of "autoattack" and comes within a few per cent of its radii. ``box`` holds the smallest and the largest valid input as the network sees it, such as (-1, 1);
     without it inputs are free.
 
     With ``normalise="unit-norm"`` the points were divided by their norms before the network saw them. What is
@@ -173,6 +173,7 @@ class RobustAccuracy:
                 norm=float(self.norm),
                 attack=self.attack.split("+") if "+" in self.attack else self.attack,
                 seed=self.seed,
+                progress=False,
             )
         shares = torch.as_tensor(found.value).reshape(len(networks), len(self.eps))
         return [
