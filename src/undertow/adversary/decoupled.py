@@ -22,7 +22,7 @@ from undertow.adversary.objectives import gradient
 __all__ = ["decoupled", "decoupled_passes", "shorten"]
 
 _LOOKED_AT = 9  # wrong classes, the strongest at the sample, whose linearised boundaries are ranked
-_TARGETS, _STEPS, _LAST, _BISECTIONS = 4, 15, 30, 8
+_TARGETS, _STEPS, _LAST, _BISECTIONS = 4, 14, 28, 8
 _GROWTH = 1.3  # of a ball in which nothing has been found yet, at most, each step
 _OVERSHOOT = 1.02
 
@@ -31,7 +31,7 @@ def decoupled_passes(classes: int) -> tuple[int, int]:
     """Forward and backward passes for one sample.
 
     >>> decoupled_passes(10), decoupled_passes(2)
-    ((99, 99), (54, 46))
+    ((93, 93), (51, 43))
     """
     boundaries = min(classes - 1, _LOOKED_AT)
     steps = min(boundaries, _TARGETS) * _STEPS + _LAST
@@ -43,9 +43,9 @@ def decoupled(scorer: Scorer, batch: Batch, *, norm: float) -> Found:
 
     1. At x the boundary s_y = s_t of every wrong class t is replaced by its tangent; d_t is the shortest step onto it
        within the box. The four classes with the shortest d_t are tried.
-    2. For each, from x + 1.02 d_t, 15 steps: against the gradient of s_y − s_t by a share of ε that falls along a
+    2. For each, from x + 1.02 d_t, 14 steps: against the gradient of s_y − s_t by a share of ε that falls along a
        cosine, then back into the ball of radius ε, which shrinks by γ after an example and grows by γ after none.
-    3. The closest example is taken on for 30 smaller steps on the margin, and pulled to the boundary by bisection.
+    3. The closest example is taken on for 28 smaller steps on the margin, and pulled to the boundary by bisection.
 
     Every length is relative to ε, and every ε to the d_t: neither the units of the inputs nor the scale of the
     logits matters. ``batch.eps`` and ``batch.target`` are not used.
