@@ -22,7 +22,10 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 """(scores (…, k), labels (…)) → losses (…)."""
 
 _RANDOM, _BORROWED = 16, 16  # points looked at, of which the best one of each kind is a start
-_CLOSED = 1e-6  # relative distance of both sides from which a sample is left alone
+_CLOSED, _NEARLY = (
+    1e-6,
+    1e-3,
+)  # shares of the rise that may be missing where no ascent, or no other start, is tried
 
 
 def _cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
@@ -81,23 +84,30 @@ def climb(
 ) -> tuple[Tensor, Tensor]:
     """The largest losses (M, N) met within the radius, and where; never below what is given.
 
-    At large radii a ball holds many hills. Ascents begin at the best point so far; twice at the best of 16 random
-    places on the sphere (in L∞ the second time corners); at the best of 16 places on the way to other samples' worst
-    points; and where the certificate is weakest. The margin is climbed from each, as it does not saturate, and the
-    loss from the best.
-    ``upper`` (M, N) are bounds at which there is nothing left to find.
+    Ascents begin at the best point so far, on the margin, which does not saturate, and on the loss. At large radii a
+    ball holds many hills, so that where ``upper`` (M, N) leaves room others begin twice at the best of 16 random places
+    on the sphere (in L∞ the second time corners); at the best of 16 places on the way to other samples' worst points;
+    and where the certificate is weakest.
     """
-    todo = torch.ones_like(losses, dtype=torch.bool)
-    if upper is not None:
-        todo = ~(losses >= upper - _CLOSED * upper.abs())
     state = _State(search, radius, losses, points, function)
-    starts = [points, *_best_of_kinds(search, radius, state, todo)]
+
+    def unsettled(share: float) -> Tensor:
+        if upper is None:
+            return torch.ones_like(losses, dtype=torch.bool)
+        return ~(state.losses >= upper - share * (upper - losses))
+
+    smooth = function is not LOSSES["zero-one"]  # it has no slope to climb, and the margin decides it
+    for objective in ("margin", partial(_call, function))[: 2 if smooth else 1]:
+        state.ascend(objective, [state.points], unsettled(_CLOSED), 30)
+    todo = unsettled(_NEARLY)
+    if not bool(todo.any()):
+        return state.losses, state.points
+    starts = _best_of_kinds(search, radius, state)
     if chains and shape is not None:
         starts.append(_weakest(search, radius, chains, shape))
-    for start in starts:
-        state.ascend("margin", start, todo, 50 if start is points else 30)
-    if function is not LOSSES["zero-one"]:  # it has no slope to climb, and the margin decides it
-        state.ascend(partial(_call, function), state.points, todo, 50)
+    state.ascend("margin", starts, todo, 20)
+    if smooth:
+        state.ascend(partial(_call, function), [state.points], todo, 20)
     return state.losses, state.points
 
 
@@ -108,16 +118,19 @@ class _State:
         self.search, self.radius, self.function = search, radius, function
         self.losses, self.points = losses.clone(), points.clone()
 
-    def ascend(self, objective: str | Callable[..., Tensor], start: Tensor, todo: Tensor, steps: int) -> None:
-        search = self.search
-        size = int(todo.sum(1).max())
+    def ascend(
+        self, objective: str | Callable[..., Tensor], starts: Sequence[Tensor], todo: Tensor, steps: int
+    ) -> None:
+        """From all starts (M, N, d) at once: few samples cost hardly more together than alone."""
+        search, size = self.search, int(todo.sum(1).max())
         order = torch.sort(todo.byte(), dim=1, descending=True, stable=True).indices[:, :size]
-        for some in torch.split(order, search.chunk, 1):
-            if some.shape[1] == 0:
-                return
-            batch = search.batch(some, self.radius, search.second, start)
+        for some in torch.split(order, search.chunk, 1) if size else ():
+            batch = search.batch(some.repeat(1, len(starts)), self.radius, search.second, search.x)
+            batch.start = torch.cat([take(start, some) for start in starts], 1)
             found = apgd(search.scorer, batch, norm=search.norm, loss=objective, steps=steps, stop=False)
-            self.keep(some, found.x, loss_values(search.scorer, found.x, batch.y, self.function))
+            losses = loss_values(search.scorer, found.x, batch.y, self.function)
+            for own in torch.arange(losses.shape[1]).chunk(len(starts)):
+                self.keep(some, found.x[:, own], losses[:, own])
 
     def keep(self, some: Tensor, points: Tensor, losses: Tensor) -> None:
         members, positions = (losses > take(self.losses, some)).nonzero(as_tuple=True)
@@ -126,10 +139,8 @@ class _State:
         self.points[members, samples] = points[members, positions]
 
 
-def _best_of_kinds(search: Search, radius: float, state: _State, todo: Tensor) -> list[Tensor]:
+def _best_of_kinds(search: Search, radius: float, state: _State) -> list[Tensor]:
     """Starts (M, N, d): of each kind of place the one with the largest loss."""
-    if not bool(todo.any()):
-        return []
     others = min(_BORROWED, len(search.y) - 1)
     kinds: list[list[Callable[[], Tensor]]] = [
         [partial(_on_sphere, search, radius, index, corners=False) for index in range(_RANDOM)],
