@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same table as below, for type checkers and editors
+    from undertow.adversary.accuracy import attack_cost as attack_cost
     from undertow.adversary.accuracy import robust_accuracy as robust_accuracy
     from undertow.adversary.accuracy import robust_curve as robust_curve
     from undertow.adversary.classifier import Classifier as Classifier
@@ -47,6 +48,7 @@ _WHERE = {
     # Robustness from both sides: attacks, certificates, exact radii
     "robust_accuracy": "undertow.adversary.accuracy",
     "robust_curve": "undertow.adversary.accuracy",
+    "attack_cost": "undertow.adversary.accuracy",
     "robustness": "undertow.adversary.robustness",
     "adversarial_risk": "undertow.adversary.risk",
     "risk_bound": "undertow.adversary.risk",

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tests.adversary.cases import decisions, digits, mlp, points
-from undertow.adversary import adversarial_risk, pairs_grid, risk_bound
+from undertow.adversary import Classifier, adversarial_risk, pairs_grid, risk_bound
 from undertow.errors import ConfigError, InputError
 
 
@@ -93,3 +93,77 @@ def test_pairs_are_drawn_with_their_difference() -> None:
     with pytest.raises(InputError, match="one shape"):
         pairs_grid(x, moved[:, :, :4])
     assert math.isclose(float(grid[0, 5, 0]), 1.0)
+
+
+def plane(seed: int, outputs: int, *, samples: int = 20) -> tuple[nn.Sequential, Tensor, Tensor]:
+    """A network of twelve neurons in the plane, with a third of its labels wrong."""
+    net = mlp(seed, inputs=2, width=12, outputs=outputs)
+    x = 2 * torch.randn(samples, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    y = decisions(net, x)
+    y[::3] = (y[::3] + 1) % max(outputs, 2)
+    return net, x, y
+
+
+def on_a_grid(net: nn.Module, x: Tensor, y: Tensor, eps: float, norm: float) -> Tensor:
+    """The largest cross-entropy (N,) on 40,000 points of each ball: a lower bound of the truth, nearly closed."""
+    if norm == math.inf:
+        line = torch.linspace(-1, 1, 201, dtype=torch.float64)
+        ball = torch.cartesian_prod(line, line)
+    else:
+        angle = torch.linspace(0, 2 * math.pi, 721, dtype=torch.float64)[:-1]
+        around = torch.stack([angle.cos(), angle.sin()], 1)
+        ball = (torch.linspace(0, 1, 56, dtype=torch.float64)[:, None, None] * around).flatten(0, 1)
+    worst = []
+    for point, label in zip(x, y, strict=True):
+        out = net(point + eps * ball)
+        scores = torch.cat([torch.zeros_like(out), out], 1) if out.shape[1] == 1 else out
+        worst.append(nn.functional.cross_entropy(scores, label.expand(len(ball)), reduction="none").max())
+    return torch.stack(worst)
+
+
+@pytest.mark.parametrize("eps", [0.3, 3.0, 10.0])
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("norm", [2, math.inf])
+def test_both_sides_of_the_risk_against_a_dense_grid_in_the_plane(
+    norm: float, outputs: int, eps: float
+) -> None:
+    for seed in range(3):
+        net, x, y = plane(seed, outputs)
+        truth = on_a_grid(net, x, y, eps, norm)
+        found = adversarial_risk(net, x, y, eps=eps, norm=norm)
+        assert float(found.value) > 0.98 * float(truth.mean())
+        assert float((found.losses > 0.97 * truth).double().mean()) >= 0.9
+        assert bool((found.upper_losses >= torch.maximum(truth, found.losses) * (1 - 1e-9)).all())
+        assert float(found.upper) < (1.1 if eps < 1 else 6) * float(truth.mean())
+        exponential = adversarial_risk(net, x, y, eps=eps, norm=norm, loss="exponential")
+        assert bool((exponential.upper_losses >= exponential.losses * (1 - 1e-9)).all())
+        wrong = adversarial_risk(net, x, y, eps=eps, norm=norm, loss="zero-one")
+        assert bool((wrong.upper_losses >= wrong.losses).all())
+
+
+def test_the_upper_bound_is_the_risk_of_a_linear_network_and_infinite_where_nothing_can_be_read() -> None:
+    net = nn.Sequential(mlp(1, inputs=5, width=1)[0])
+    x, y = points(1, 30, 5), torch.arange(30) % 2
+    found = adversarial_risk(net, x, y, eps=[0.0, 0.5])
+    assert torch.allclose(found.upper_losses, found.losses, rtol=1e-6)
+    assert torch.allclose(torch.as_tensor(found.upper), torch.as_tensor(found.value), rtol=1e-6)
+    hidden, _, head = mlp(0, inputs=5, outputs=1)
+    curved = nn.Sequential(hidden, nn.GELU(), head)
+    unread = (
+        adversarial_risk(curved, x, y, eps=0.5),
+        adversarial_risk(net, x, y, eps=0.5, certify=False),
+        adversarial_risk(Classifier(net, unit_norm=True), x, y, eps=0.5),  # the chain has other scores
+        adversarial_risk(net, x, y, eps=0.5, loss=lambda s, t: s.gather(-1, t.unsqueeze(-1)).squeeze(-1)),
+    )
+    assert all(each.upper == math.inf for each in unread)
+    several = adversarial_risk([net, net], x, y, eps=[0.1, 0.5])
+    assert torch.as_tensor(several.upper).shape == (2, 2)
+    both = risk_bound(net, x, y, radii=[0.1], resamples=10)
+    assert torch.allclose(both.gap_proved, both.gap, atol=1e-6)
+
+
+def test_the_order_of_the_samples_does_not_matter_to_the_risk() -> None:
+    net, x, y = plane(0, 3)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
+    plain, moved = adversarial_risk(net, x, y, eps=3.0), adversarial_risk(net, x[order], y[order], eps=3.0)
+    assert torch.allclose(moved.losses, plain.losses[order], rtol=1e-9)

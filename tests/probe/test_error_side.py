@@ -75,6 +75,7 @@ def test_a_weak_attack_leaves_the_truth_on_the_side_that_the_measures_say(genera
         ("feature-distance", "averaged:lower", "above"),
         ("feature-distance", "averaged:upper", "below"),
         ("risk-bound", "bound@0.5", None),
+        ("risk-bound", "upper@0.5", "below"),
     ],
 )
 def test_readings_of_one_measure_may_be_bounds_from_different_sides(

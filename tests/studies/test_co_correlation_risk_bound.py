@@ -54,6 +54,18 @@ def test_the_table_holds_both_sides_before_and_after_training() -> None:
         both_sides(frame.filter(polars.col("measure") == "accuracy"))
 
 
+def test_records_with_an_upper_bound_say_how_far_the_inequality_is_proved() -> None:
+    frame = made_up(lambda r, _, __: 0.9 - r)
+    assert "proved" not in CLAIMS["C-b.relu"](frame).note
+    attacked = frame.filter(polars.col("key").str.starts_with("adversarial@"))
+    radius = polars.col("key").str.split("@").list.last().cast(polars.Float64)
+    upper = attacked.with_columns(
+        key=polars.col("key").str.replace("adversarial", "upper"),
+        value=polars.col("value") + polars.when(radius > 0.05).then(1.0).otherwise(0.0),
+    )
+    assert "proved up to r = 0.03 … 0.03" in CLAIMS["C-b.relu"](polars.concat([frame, upper])).note
+
+
 def test_an_inequality_with_room_everywhere_holds() -> None:
     frame = made_up(lambda r, seed, _: 0.9 - r + 0.01 * seed)
     for claim in CLAIMS.values():

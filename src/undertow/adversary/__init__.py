@@ -3,7 +3,14 @@
 Start with `robust_accuracy` and `robustness`; a `Classifier` declares normalisation, bounds and read-out.
 """
 
-from undertow.adversary.accuracy import RobustAccuracy, RobustCurve, robust_accuracy, robust_curve, wilson
+from undertow.adversary.accuracy import (
+    RobustAccuracy,
+    RobustCurve,
+    attack_cost,
+    robust_accuracy,
+    robust_curve,
+    wilson,
+)
 from undertow.adversary.classifier import Classifier, Groups
 from undertow.adversary.pictures import pairs_grid
 from undertow.adversary.risk import AdversarialRisk, RiskBound, adversarial_risk, risk_bound
@@ -18,6 +25,7 @@ __all__ = [
     "RobustCurve",
     "Robustness",
     "adversarial_risk",
+    "attack_cost",
     "pairs_grid",
     "risk_bound",
     "robust_accuracy",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeGuard, cast
 
@@ -11,17 +12,20 @@ import torch
 from torch import Tensor, nn
 
 from undertow.adversary.attacks import attack_all, sequence_of
-from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_classifier
+from undertow.adversary.classifier import Classifier, Groups, Net, Passes, Scorer, as_classifier
+from undertow.adversary.cost import AttackCost, Pace, expected
 from undertow.adversary.crown import gap_bounds
 from undertow.adversary.geometry import check_norm
 from undertow.adversary.layers import stages_of
 from undertow.adversary.library import attack_with_library
+from undertow.adversary.progress import Progress, Watcher, watching
 from undertow.adversary.search import Search, begin
 from undertow.adversary.validation import as_labels
 from undertow.errors import ConfigError, InputError, nearest
 
-__all__ = ["RobustAccuracy", "RobustCurve", "robust_accuracy", "robust_curve", "wilson"]
+__all__ = ["RobustAccuracy", "RobustCurve", "attack_cost", "robust_accuracy", "robust_curve", "wilson"]
 
+_COUNTED = ("forward", "backward", "calls")
 _ENGINES = ("native", "pyautoattack")
 _SMALL = 2**15  # entries of x below which Python's overhead, not arithmetic, is what a CPU spends its time on
 
@@ -50,6 +54,8 @@ class RobustAccuracy:
     engine: str
     notes: tuple[str, ...]
     """What was adapted, left out or certified, in sentences."""
+    passes: Passes
+    """What the attacks asked of the networks."""
 
 
 def robust_accuracy(
@@ -68,17 +74,30 @@ def robust_accuracy(
     certify: bool = True,
     seed: int = 0,
     chunk: int | None = None,
+    progress: Progress = None,
 ) -> RobustAccuracy:
     """Share of samples classified correctly at every point found within ε, in raw input units.
 
-    ``attack`` is "autoattack" (Croce & Hein 2020: APGD on the cross-entropy, targeted APGD, targeted FAB,
-    Square), one of apgd-ce, apgd-dlr, apgd-t, fab-t, square, pgd (ten starts), pgd-once (one), cw, deepfool, or a
-    sequence of these.
-    ``engine="pyautoattack"`` runs that library's AutoAttack instead, adapted to this classifier.
+    The result depends neither on the order of the samples nor on how they are cut into chunks, up to the rounding
+    of the network's own products.
 
-    ``net`` may be a list of networks of one architecture; they are attacked together. With ``certify``, pairs
-    of a sample and a wrong class that linear bounds prove unreachable are not attacked: this changes the
-    cost, never the result.
+    Args:
+        net: a network, a `Classifier`, or a list of networks of one architecture, which are attacked together.
+        eps: one radius, or several.
+        norm: 2 or "inf".
+        attack: "autoattack" (Croce & Hein 2020: APGD on the cross-entropy, targeted APGD, targeted FAB, Square;
+            and the lines to points decided otherwise), "fast" for a first look, at a twentieth of the cost, one of
+            apgd-ce, apgd-dlr, apgd-t, fab-t, line, square, pgd (ten starts), pgd-once (one), cw, deepfool, or a
+            sequence of these.
+        engine: "native", or "pyautoattack" for that library's AutoAttack, adapted to this classifier.
+        mean, std, bounds, readout: as in `Classifier`.
+        certify: pairs of a sample and a wrong class that linear bounds prove unreachable are not attacked; this
+            changes the cost, never the result.
+        seed: of random starts, of Square, and of the survivors on which it is tried first.
+        chunk: samples attacked at a time.
+        progress: None says what it will cost, and shows a bar, where a person waits at a terminal for more than a few
+            seconds (elsewhere a log entry of one line, for more than a minute); True always, False never; or a function
+            of an `AttackProgress`. `attack_cost` asks without attacking.
 
     >>> line = lambda x: x.sum(1, keepdim=True)          # the boundary is at distance |x₁ + x₂|/√2
     >>> x, y = torch.tensor([[1.0, 1.0], [2.0, 2.0]]), torch.tensor([1, 1])
@@ -94,17 +113,50 @@ def robust_accuracy(
             "engine='pyautoattack' runs attack='autoattack' only: use engine='native' for others"
         )
     y = as_labels(y, x)
+    each = _parts(classifier, x)
     parts: list[tuple[Search, Tensor, list[str]]] = []
-    for part in _parts(classifier, x):
-        with part.scoring(x, y) as scorer:
-            search = begin(scorer, x, y, norm=length, seed=seed, chunk=chunk)
-            possible, proved, notes = _exclusions(part, scorer, x, y, length, certify)
-            if engine == "native":
-                notes += attack_all(search, names, radii, possible)
-            else:
-                notes += attack_with_library(search, radii)
-            parts.append((search, torch.stack([proved(radius) for radius in radii], -1), notes))
+    with ExitStack() as stack:
+        watcher: Watcher | None = None
+        for part in each:
+            with part.scoring(x, y) as scorer:
+                search = begin(scorer, x, y, norm=length, seed=seed, chunk=chunk)
+                possible, proved, notes = _exclusions(part, scorer, x, y, length, certify)
+                if engine == "native":
+                    if watcher is None:
+                        positive = sum(radius > 0 for radius in set(radii))
+                        watcher = stack.enter_context(watching(progress, search, names, positive, len(each)))
+                    notes += attack_all(search, names, radii, possible, watcher)
+                else:
+                    notes += attack_with_library(search, radii)
+                parts.append((search, torch.stack([proved(radius) for radius in radii], -1), notes))
     return _result(classifier, x, radii, length, engine, eps, parts)
+
+
+def attack_cost(
+    net: Classifier | Net | Sequence[nn.Module],
+    x: Tensor,
+    y: Tensor,
+    *,
+    eps: float | Sequence[float],
+    norm: float | str = 2,
+    attack: str | Sequence[str] = "autoattack",
+    bounds: tuple[float, float] | None = None,
+    readout: str | Groups | None = None,
+) -> AttackCost:
+    """What `robust_accuracy` with these arguments would ask of the networks at most, and about how long it would take.
+
+    >>> line, x, y = lambda x: x.sum(1, keepdim=True), torch.ones(3, 2), torch.tensor([1, 1, 1])
+    >>> cost = attack_cost(line, x, y, eps=0.1, attack="fast")
+    >>> cost.forward, cost.backward
+    (153, 129)
+    """
+    classifier, y = as_classifier(net, bounds=bounds, readout=readout), as_labels(y, x)
+    radii, names, length = _check_eps(eps), sequence_of(attack), check_norm(norm)
+    with classifier.scoring(x, y) as scorer:
+        search = begin(scorer, x, y, norm=length, seed=0)
+        positive = sum(radius > 0 for radius in set(radii))
+        passes = expected(names, positive, search.standing, scorer.classes, members=scorer.members)
+        return Pace.of(search).cost(passes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,4 +298,7 @@ def _result(
         broken_by=broken_by,
         engine=engine,
         notes=tuple(dict.fromkeys(note for _, _, notes in parts for note in notes)),
+        passes=Passes(
+            *(sum(getattr(search.scorer.passes, side) for search, _, _ in parts) for side in _COUNTED)
+        ),
     )

@@ -19,7 +19,7 @@ class Batch:
     """The samples an attack works on, along the member axis; ``keep`` drops those already broken.
 
     Every entry has shape (M, P, …): ``x`` flat inputs, ``start`` where to begin, ``y`` labels, ``target``
-    classes, ``eps`` radii, ``scale`` clean margins.
+    classes, ``eps`` radii, ``scale`` clean margins; ``place`` numbers the samples for random draws of their own.
     """
 
     x: Tensor
@@ -28,9 +28,11 @@ class Batch:
     target: Tensor
     eps: Tensor
     scale: Tensor
+    place: Tensor | None = None
 
     def keep(self, columns: Tensor) -> Batch:
-        return Batch(*(take(value, columns) for value in vars(self).values()))
+        kept = {name: take(value, columns) for name, value in vars(self).items() if value is not None}
+        return Batch(**kept)
 
 
 @dataclass

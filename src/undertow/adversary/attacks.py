@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from undertow.adversary.apgd import apgd, pgd
+from undertow.adversary.apgd import Batch, Found, apgd, pgd
+from undertow.adversary.canaries import draw, hidden_at_most
 from undertow.adversary.carlini import carlini_wagner
+from undertow.adversary.classifier import Scorer
+from undertow.adversary.cost import CANARIES, ENDS, MINIMAL, QUERIES, TARGETS, expected
+from undertow.adversary.decoupled import decoupled, shorten
 from undertow.adversary.fab import deepfool, fab
+from undertow.adversary.geometry import project
+from undertow.adversary.line import try_lines
+from undertow.adversary.progress import Watcher
 from undertow.adversary.search import Search, generator, random_start
 from undertow.adversary.square import square
 from undertow.errors import ConfigError, nearest
 
 __all__ = ["ATTACKS", "AUTOATTACK", "attack_all", "sequence_of"]
 
-AUTOATTACK = ("apgd-ce", "apgd-t", "fab-t", "square")
-"""The standard version of Croce & Hein (2020)."""
-
-_TARGETS = 9
-_CANARIES = 24
+AUTOATTACK = ("apgd-ce", "apgd-t", "fab-t", "line", "square")
+"""The standard version of Croce & Hein (2020), and the lines to points that are decided otherwise."""
 
 Runner = Callable[[Search, float, Tensor, Tensor], list[str]]
 """(search, ε, samples to attack (M, N), (sample, class) pairs not excluded (M, N, k)) → notes."""
@@ -31,7 +36,7 @@ def sequence_of(attack: str | Sequence[str]) -> tuple[str, ...]:
     """The attacks that run one after the other, each on what the ones before left standing.
 
     >>> sequence_of("autoattack")
-    ('apgd-ce', 'apgd-t', 'fab-t', 'square')
+    ('apgd-ce', 'apgd-t', 'fab-t', 'line', 'square')
     """
     names = AUTOATTACK if attack == "autoattack" else (attack,) if isinstance(attack, str) else tuple(attack)
     for name in names:
@@ -41,7 +46,11 @@ def sequence_of(attack: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def attack_all(
-    search: Search, names: Sequence[str], eps: Sequence[float], possible: Callable[[float], Tensor]
+    search: Search,
+    names: Sequence[str],
+    eps: Sequence[float],
+    possible: Callable[[float], Tensor],
+    watcher: Watcher | None = None,
 ) -> list[str]:
     """Run the attacks at every ε, from the smallest; ``possible(ε)`` (M, N, k) are the pairs left to attack.
 
@@ -49,18 +58,46 @@ def attack_all(
     """
     notes: list[str] = []
     seen = {name: torch.zeros_like(search.distance, dtype=torch.bool) for name in names}
-    for radius in sorted(set(eps)):
-        if radius == 0:
-            continue
+    radii = [radius for radius in sorted(set(eps)) if radius > 0]
+    watcher = Watcher() if watcher is None else watcher
+    watcher.follow(search)
+    for position, radius in enumerate(radii):
         pairs = possible(radius)
-        for name in names:
+        for index, name in enumerate(names):
             todo = (search.distance > radius) & pairs.any(-1)
-            if name in _MINIMAL:
+            if name in MINIMAL:
                 todo &= ~seen[name]
-                seen[name] |= todo
             if bool(todo.any()):
+                left = partial(_left, search, names, index, radius, len(radii) - position - 1, seen, pairs)
+                watcher.stage(search, name, radius, int(todo.sum()), left)
+                seen[name] |= todo
                 notes += ATTACKS[name](search, radius, todo, pairs)
+    watcher.leave(search)
     return list(dict.fromkeys(notes))
+
+
+def _left(
+    search: Search,
+    names: Sequence[str],
+    index: int,
+    eps: float,
+    later: int,
+    seen: dict[str, Tensor],
+    pairs: Tensor,
+) -> int:
+    """Passes at most, from the attack ``names[index]`` at ε on, if nothing more is broken or spared at later radii."""
+    alive = search.distance > eps
+    total = 0
+    for place, name in enumerate(names):
+        now, then = int((alive & pairs.any(-1)).sum()) if place >= index else 0, later * int(alive.sum())
+        if name in MINIMAL:
+            now, then = int((alive & ~seen[name]).sum()) if later or place >= index else 0, 0
+        each = expected([name], 1, 1, search.scorer.classes)[name]
+        if name == "square":
+            most = CANARIES * search.scorer.members
+            now, then = min(now, most), min(then, later * most)
+        total += (now + then) * sum(each)
+    return total
 
 
 def _apgd(loss: str, restarts: int, search: Search, eps: float, todo: Tensor, _pairs: Tensor) -> list[str]:
@@ -72,7 +109,7 @@ def _apgd(loss: str, restarts: int, search: Search, eps: float, todo: Tensor, _p
 
 
 def _apgd_targeted(search: Search, eps: float, todo: Tensor, pairs: Tensor) -> list[str]:
-    ranked = search.ranked[..., :_TARGETS]
+    ranked = search.ranked[..., :TARGETS]
     for rank in range(ranked.shape[-1]):
         target = ranked[..., rank]
         standing = todo & (search.distance > eps) & pairs.gather(-1, target.unsqueeze(-1)).squeeze(-1)
@@ -83,7 +120,7 @@ def _apgd_targeted(search: Search, eps: float, todo: Tensor, pairs: Tensor) -> l
 
 
 def _fab_targeted(search: Search, eps: float, todo: Tensor, pairs: Tensor) -> list[str]:
-    ranked = search.ranked[..., :_TARGETS]
+    ranked = search.ranked[..., :TARGETS]
     for rank in range(ranked.shape[-1]):
         target = ranked[..., rank]
         standing = todo & pairs.gather(-1, target.unsqueeze(-1)).squeeze(-1)
@@ -115,26 +152,64 @@ def _carlini(search: Search, eps: float, todo: Tensor, _pairs: Tensor) -> list[s
     return []
 
 
-def _square(search: Search, eps: float, todo: Tensor, _pairs: Tensor, *, queries: int = 5000) -> list[str]:
-    """Square on at most 24 survivors of each member, and on all of them if one of these falls.
+def _fast(search: Search, eps: float, todo: Tensor, _pairs: Tensor) -> list[str]:
+    """The decoupled search, and where it finds nothing the lines to points decided otherwise, shortened."""
+    search.run("fast", partial(decoupled, norm=search.norm), eps=eps, todo=todo, start=search.x, minimal=True)
+    lacking = todo & search.distance.isinf()
+    if bool(lacking.any()):
+        try_lines(search, todo=lacking, ends=ENDS, name="fast", eps=eps)
+        attack = partial(shorten, norm=search.norm)
+        reached = lacking & search.distance.isfinite()
+        search.run("fast", attack, eps=eps, todo=reached, start=search.example, minimal=True)
+    return []
+
+
+def _line(search: Search, eps: float, todo: Tensor, _pairs: Tensor) -> list[str]:
+    """Points decided otherwise: those within ε are examples; from the others, moved to the ball, APGD goes on."""
+    try_lines(search, todo=todo, ends=ENDS, eps=eps)
+    reached = todo & (search.distance > eps) & search.distance.isfinite()
+    search.run("line", partial(_from_outside, norm=search.norm), eps=eps, todo=reached, start=search.example)
+    return []
+
+
+def _from_outside(scorer: Scorer, batch: Batch, *, norm: float) -> Found:
+    start = project(batch.start, batch.x, batch.eps, norm, scorer.bounds)
+    return apgd(scorer, replace(batch, start=start), norm=norm, loss="margin")
+
+
+def _square(search: Search, eps: float, todo: Tensor, _pairs: Tensor) -> list[str]:
+    """Square on at most 24 survivors of each member, drawn by class, and on all of a member's if one of these falls.
 
     Random search breaks what gradients left standing only where gradients mislead; where they do not,
     its 5000 queries would cost more than everything else together.
     """
-    canaries = todo & (todo.cumsum(1) <= _CANARIES)
-    _run_square(search, eps, canaries, queries)
-    if bool(canaries.equal(todo)):
-        return []
-    if bool((canaries & (search.distance <= eps)).any()):
-        _run_square(search, eps, todo & ~canaries, queries)
-        return ["square broke samples that gradient attacks had not: gradients of this network may mislead"]
-    return [f"square was tried on {_CANARIES} of the samples left standing, and broke none"]
+    priority = torch.randperm(len(search.y), generator=generator(search.seed, "canaries"))
+    priority = priority.to(search.place.device)[search.place]
+    # who is still standing is decided as its label says
+    canaries = torch.stack([draw(own, search.y, priority, CANARIES) for own in todo])
+    attack = partial(square, norm=search.norm, seed=search.seed, queries=QUERIES)
+    search.run("square", attack, eps=eps, todo=canaries, start=search.x)
+    fell = (canaries & (search.distance <= eps)).any(1)
+    rest = todo & ~canaries
+    notes = []
+    if bool(fell.any()):
+        search.run("square", attack, eps=eps, todo=rest & fell.unsqueeze(1), start=search.x)
+        notes.append("square broke samples that other attacks had not: gradients of this network may mislead")
+    kept = (rest.any(1) & ~fell).nonzero().squeeze(1).tolist()
+    if kept:
+        notes.append(max(_guarantee(todo[member], canaries[member], search.y, eps) for member in kept)[1])
+    return notes
 
 
-def _run_square(search: Search, eps: float, todo: Tensor, queries: int) -> None:
-    source = generator(search.seed, "square", eps)
-    attack = partial(square, norm=search.norm, generator=source, queries=queries)
-    search.run("square", attack, eps=eps, todo=todo, start=search.x)
+def _guarantee(todo: Tensor, canaries: Tensor, classes: Tensor, eps: float) -> tuple[int, str]:
+    """How many could have been missed, and the sentence that says so."""
+    found = [classes[some].bincount(minlength=int(classes.max()) + 1).tolist() for some in (todo, canaries)]
+    hidden, standing = hidden_at_most(found[0], found[1]) + 1, int(todo.sum())
+    return hidden, (
+        f"square was tried on {int(canaries.sum())} of the {standing} samples left standing at ε = {eps:g}, drawn at "
+        f"random from every class, and broke none: if it could break {hidden} or more of them, wherever they are, one "
+        "would have shown with 95 %"
+    )
 
 
 ATTACKS: dict[str, Runner] = {
@@ -142,10 +217,11 @@ ATTACKS: dict[str, Runner] = {
     "apgd-dlr": partial(_apgd, "dlr", 1),
     "apgd-t": _apgd_targeted,
     "fab-t": _fab_targeted,
+    "fast": _fast,
+    "line": _line,
     "square": _square,
     "pgd": partial(_pgd, 10),
     "pgd-once": partial(_pgd, 1),
     "deepfool": _deepfool,
     "cw": _carlini,
 }
-_MINIMAL = {"fab-t", "deepfool", "cw"}

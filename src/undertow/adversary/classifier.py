@@ -23,7 +23,7 @@ from undertow.adversary.members import stacked
 from undertow.adversary.validation import as_labels, check_inputs
 from undertow.errors import InputError, ModelError, nearest
 
-__all__ = ["Classifier", "Groups", "Scorer", "as_classifier", "margins_of"]
+__all__ = ["Classifier", "Groups", "Passes", "Scorer", "as_classifier", "margins_of"]
 
 Net = Callable[[Tensor], Tensor]
 _READOUTS = ("auto", "logit", "classes")
@@ -160,11 +160,26 @@ class Classifier:
         return Scorer(outputs, members, tuple(x.shape[1:]), classes, readout, self.bounds)
 
 
+@dataclass
+class Passes:
+    """What was asked of the networks: inputs that went forward and backward, and in how many calls.
+
+    An input of one network is one pass. Certificates are not counted: they read the layers.
+    """
+
+    forward: int = 0
+    backward: int = 0
+    calls: int = 0
+    listener: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    """Called with every forward pass, for a progress bar."""
+
+
 @dataclass(frozen=True, eq=False)
 class Scorer:
     """Class scores along the member axis, frozen while an attack runs.
 
     ``readout`` (k, outputs) maps what the network gives to scores of k ≥ 2 classes; None is the identity.
+    ``passes`` counts what is asked, whoever asks.
     """
 
     outputs: Callable[[Tensor], Tensor]
@@ -173,14 +188,25 @@ class Scorer:
     classes: int
     readout: Tensor | None
     bounds: tuple[float, float] | None
+    passes: Passes = field(default_factory=Passes)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Scores (M, P, k) of flat inputs (M, P, d)."""
         out = self.outputs(x.reshape(*x.shape[:2], *self.shape))
+        inputs = x.shape[0] * x.shape[1]
+        self.passes.forward += inputs
+        self.passes.calls += 1
+        if self.passes.listener is not None:
+            self.passes.listener()
+        if out.requires_grad:  # counted where gradients pass, once for each that is taken
+            out.register_hook(lambda _: self._went_back(inputs))  # type: ignore[no-untyped-call]
         if self.readout is None:
             return out
         out = out.unsqueeze(-1) if out.ndim == 2 else out
         return out @ self.readout.T
+
+    def _went_back(self, inputs: int) -> None:
+        self.passes.backward += inputs
 
     def clean(self, x: Tensor, *, chunk: int = 1024) -> Tensor:
         """Scores (M, N, k) of samples (N, …) shared by all members."""

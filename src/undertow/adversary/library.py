@@ -104,8 +104,8 @@ class _Adapted(nn.Module):
         if not self.padding:
             return scores
         # below the smallest real score by the spread of the scores, so the ratios keep a sensible scale
-        spread = (scores.amax(1, keepdim=True) - scores.amin(1, keepdim=True)).detach() + 1e-12
-        floor = scores.amin(1, keepdim=True).detach() - spread
+        spread = (scores.amax(1, keepdim=True) - scores.amin(1, keepdim=True)).detach()
+        floor = scores.amin(1, keepdim=True).detach() - torch.where(spread > 0, spread, 1.0)
         return torch.cat([scores, floor.expand(-1, self.padding)], 1)
 
 

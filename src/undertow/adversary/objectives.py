@@ -36,17 +36,20 @@ def negative_margin(scores: Tensor, labels: Tensor, _targets: Tensor, _scale: Te
 
 
 def scaled_cross_entropy(scores: Tensor, labels: Tensor, _targets: Tensor, scale: Tensor) -> Tensor:
-    """Cross-entropy of 6 s / q(x), with q(x) the margin of the clean sample.
+    """log Σ_{j≠y} e^{z_j} − z_y with z = 6 s / q(x), q(x) the margin of the clean sample: cross-entropy, unsaturated.
 
-    The plain cross-entropy of a confident network is zero in float32, gradient included; dividing by the
-    clean margin puts every network where softmax has slope (Yu & Xu 2023 rescale for the same reason).
-    The factor decides how many classes share the gradient: between 4 and 8 it breaks the most samples.
+    The cross-entropy is log(1 + e^v) of this value v, so both rise in the same directions and together. But the
+    plain one is zero in float32 where a network is confident, gradient included, and even rescaled it is so far
+    from a sample whose own margin is small. Dividing by the clean margin (Yu & Xu 2023 rescale, too) and the factor
+    decide how many classes share the gradient: between 4 and 8 it breaks the most samples.
 
     >>> scaled_cross_entropy(torch.tensor([[2e6, 0.0]]), *[torch.tensor([0])] * 2, torch.tensor([2e6]))
-    tensor([0.0025])
+    tensor([-6.])
     """
     logits = _SHARPNESS * scores / torch.where(scale > 0, scale, 1.0).unsqueeze(-1)
-    return -torch.log_softmax(logits, -1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    index = labels.unsqueeze(-1)
+    others = logits.scatter(-1, index, -torch.inf).logsumexp(-1)
+    return others - logits.gather(-1, index).squeeze(-1)
 
 
 def difference_of_logits(scores: Tensor, labels: Tensor, _targets: Tensor, _scale: Tensor) -> Tensor:

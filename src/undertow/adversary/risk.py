@@ -6,32 +6,32 @@ R_rob(f, r) = E sup_{‖ε‖≤r} L(f(x + ε), y) (their Eq. 6), and to first o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from undertow.adversary.apgd import apgd
-from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_classifier, margins_of
+from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.geometry import check_norm, lengths
+from undertow.adversary.layers import Stage, stages_of
 from undertow.adversary.objectives import gradient
-from undertow.adversary.search import Search, begin, generator, random_start
+from undertow.adversary.search import begin, generator
 from undertow.adversary.validation import as_labels
+from undertow.adversary.worst_loss import LOSSES, Loss, climb, loss_values, upper_losses
 from undertow.errors import ConfigError, InputError, nearest
 
 __all__ = ["AdversarialRisk", "RiskBound", "adversarial_risk", "risk_bound"]
-
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""(scores (…, k), labels (…)) → losses (…)."""
 
 
 @dataclass(frozen=True, eq=False)
 class AdversarialRisk:
     """``value``, ``clean`` and ``standard_error``: numbers, or tensors (member, ε) where there are several.
 
-    ``losses`` are the largest losses found, axes (member, ε, sample): a lower bound of each supremum.
+    ``losses`` are the largest losses found, axes (member, ε, sample): a lower bound of each supremum, so ``value`` is
+    one of the risk. ``upper`` is a proved upper bound of the risk, from linear bounds of the network, and
+    ``upper_losses`` of each supremum; inf where none can be read: the network is no chain of affine layers and ReLUs,
+    it divides by the norm of its inputs, or the loss is one's own.
     """
 
     value: float | Tensor
@@ -40,6 +40,8 @@ class AdversarialRisk:
     losses: Tensor
     eps: tuple[float, ...]
     norm: float
+    upper: float | Tensor
+    upper_losses: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +49,19 @@ class RiskBound:
     """Both sides of Theorem 4.1 over a range of r: tensors (E,), or (M, E).
 
     ``gap`` = R + r·S(L∘f) − R_rob(r) is positive where the bound holds; ``lower`` and ``upper`` are its
-    bootstrap interval over samples. R_rob comes from attacks, so the true gap may be smaller.
+    bootstrap interval over samples. R_rob comes from attacks, so the true gap may be smaller, but not below
+    ``gap_proved`` = R + r·S(L∘f) − ``adversarial_upper``, where R_rob is replaced by its proved upper bound (−inf and
+    inf where there is none).
     """
 
     radii: tuple[float, ...]
     risk: Tensor
     energy: Tensor
     adversarial: Tensor
+    adversarial_upper: Tensor
     bound: Tensor
     gap: Tensor
+    gap_proved: Tensor
     lower: Tensor
     upper: Tensor
     holds_up_to: Tensor
@@ -72,19 +78,28 @@ def adversarial_risk(
     norm: float | str = 2,
     bounds: tuple[float, float] | None = None,
     readout: str | Groups | None = None,
+    certify: bool = True,
     seed: int = 0,
 ) -> AdversarialRisk:
-    """R_rob(f, ε) = E sup_{‖δ‖≤ε} L(f(x + δ), y), with the supremum searched for by APGD.
+    """R_rob(f, ε) = E sup_{‖δ‖≤ε} L(f(x + δ), y), with the supremum searched for by APGD from several starts.
 
-    ``loss`` is "cross-entropy" (for one logit: binary cross-entropy), "exponential" (e^−q), "zero-one", or a
-    function (scores, labels) → losses, where one logit f appears as the scores (0, f). The search climbs the
-    loss itself and the margin, which does not saturate; radii are visited in increasing order and each keeps
-    the best point of the one before, so the risk cannot decrease.
+    The search climbs the loss itself and the margin, which does not saturate; radii are visited in increasing order
+    and each keeps the best point of the one before, so the risk cannot decrease.
+
+    Args:
+        net: a network, a `Classifier`, or a list of networks of one architecture.
+        eps: one radius, or several, in raw input units.
+        loss: "cross-entropy" (for one logit: binary cross-entropy), "exponential" (e^−q), "zero-one", or a function
+            (scores, labels) → losses, where one logit f appears as the scores (0, f).
+        norm: 2 or "inf".
+        bounds, readout: as in `Classifier`.
+        certify: whether to bound the risk from above, where the layers can be read.
+        seed: of the random starts.
 
     >>> line, x, y = lambda x: x.sum(1, keepdim=True), torch.ones(1, 2).double(), torch.tensor([1])
     >>> risk = adversarial_risk(line, x, y, eps=2**0.5, loss="exponential")
-    >>> round(risk.value, 4), round(risk.clean, 4)   # the margin falls from 2 to 0
-    (1.0, 0.1353)
+    >>> round(risk.value, 4), round(risk.clean, 4), risk.upper   # the margin falls from 2 to 0; a lambda has no layers
+    (1.0, 0.1353, inf)
     """
     classifier, length, function = (
         as_classifier(net, bounds=bounds, readout=readout),
@@ -97,14 +112,26 @@ def adversarial_risk(
     y = as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
-        clean = _values(scorer, search.x.expand(scorer.members, -1, -1), y, function)
+        chains = _chains(classifier, x) if certify else []
+        clean = loss_values(scorer, search.x.expand(scorer.members, -1, -1), y, function)
         worst: dict[float, Tensor] = {}
+        upper: dict[float, Tensor] = {}
         losses, points = clean.clone(), search.x.expand(scorer.members, -1, -1).clone()
         for radius in sorted(set(radii)):
+            upper[radius] = upper_losses(chains, x, y, radius, length, function).expand_as(clean)
             if radius > 0:
-                losses, points = _climb(search, radius, losses, points, function)
+                losses, points = climb(
+                    search,
+                    radius,
+                    losses,
+                    points,
+                    function,
+                    chains=chains,
+                    shape=x.shape[1:],
+                    upper=upper[radius],
+                )
             worst[radius] = losses
-    stacked = torch.stack([worst[radius] for radius in radii], 1)
+    stacked, above = (torch.stack([side[radius] for radius in radii], 1) for side in (worst, upper))
     many, several_eps = classifier.several, not isinstance(eps, int | float)
 
     def shaped(value: Tensor, *, eps_axis: bool = True) -> Tensor:
@@ -123,7 +150,21 @@ def adversarial_risk(
         losses=shaped(stacked),
         eps=radii,
         norm=length,
+        upper=number(above.mean(2)),
+        upper_losses=shaped(above),
     )
+
+
+def _chains(classifier: Classifier, x: Tensor) -> list[list[Stage]]:
+    """The layers of every network from raw inputs to scores; none where one cannot be read.
+
+    With inputs divided by their norms the chain that can be read has the same decisions, but other scores.
+    """
+    if classifier.unit_norm or not classifier.modules:
+        return []
+    chains = [stages_of(classifier, net, x) for net in classifier.modules]
+    read = [chain for chain in chains if chain is not None]
+    return read if len(read) == len(chains) else []
 
 
 def risk_bound(
@@ -149,7 +190,9 @@ def risk_bound(
         flat = x.flatten(1).expand(scorer.members, -1, -1)
         _, clean, slope = gradient(scorer, flat, lambda s: function(s, y.expand(s.shape[:-1])))
     clean, slopes = clean.double().cpu(), lengths(slope, 2.0).cpu()
-    worst = attacked.losses if classifier.several else attacked.losses.unsqueeze(0)
+    worst, above = (
+        side if classifier.several else side.unsqueeze(0) for side in (attacked.losses, attacked.upper_losses)
+    )
     limits = torch.tensor(attacked.eps, dtype=torch.float64)
     picks = torch.randint(len(x), (resamples, len(x)), generator=generator(seed, "bootstrap"))
 
@@ -162,6 +205,7 @@ def risk_bound(
     drawn = torch.stack([gap(pick) for pick in picks])
     tail = (1 - confidence) / 2
     risk, energy = clean.mean(-1), slopes.square().mean(-1).sqrt()
+    bound = risk.unsqueeze(-1) + limits * energy.unsqueeze(-1)
     several = classifier.several
 
     def shaped(value: Tensor) -> Tensor:
@@ -172,52 +216,14 @@ def risk_bound(
         risk=shaped(risk),
         energy=shaped(energy),
         adversarial=shaped(worst.mean(-1)),
-        bound=shaped(risk.unsqueeze(-1) + limits * energy.unsqueeze(-1)),
+        adversarial_upper=shaped(above.mean(-1)),
+        bound=shaped(bound),
         gap=shaped(observed),
+        gap_proved=shaped(bound - above.mean(-1)),
         lower=shaped(drawn.quantile(tail, 0)),
         upper=shaped(drawn.quantile(1 - tail, 0)),
         holds_up_to=shaped(_first_failure(observed, limits)),
     )
-
-
-def _climb(
-    search: Search, radius: float, losses: Tensor, points: Tensor, function: Loss
-) -> tuple[Tensor, Tensor]:
-    """The largest losses (M, N) met within the radius, and where; never below what is given."""
-    everywhere = torch.ones_like(search.distance, dtype=torch.bool)
-    order = torch.arange(len(search.y), device=search.x.device).expand_as(everywhere)
-    attempts: list[tuple[str | Loss, Tensor]] = [
-        ("margin", points),
-        ("margin", random_start(search, radius, "risk")),
-    ]
-    if function is not _LOSSES["zero-one"]:  # it has no slope to climb, and the margin decides it
-        attempts.append((function, points))
-    for climbed, start in attempts:
-        for some in torch.split(order, search.chunk, 1):
-            batch = search.batch(some, radius, search.second, start)
-            found = apgd(
-                search.scorer, batch, norm=search.norm, loss=_objective(climbed), steps=50, stop=False
-            )
-            new = _values(search.scorer, found.x, batch.y, function)
-            better = new > losses.gather(1, some)
-            losses = losses.scatter(1, some, torch.where(better, new, losses.gather(1, some)))
-            members, positions = better.nonzero(as_tuple=True)
-            points = points.index_put((members, some[members, positions]), found.x[members, positions])
-    return losses, points
-
-
-def _objective(loss: str | Loss) -> str | Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-    return loss if isinstance(loss, str) else partial(_call, loss)
-
-
-def _call(loss: Loss, scores: Tensor, labels: Tensor, _targets: Tensor, _scale: Tensor) -> Tensor:
-    return loss(scores, labels)
-
-
-def _values(scorer: Scorer, points: Tensor, y: Tensor, function: Loss) -> Tensor:
-    with torch.no_grad():
-        parts = [scorer(part) for part in torch.split(points, 1024, 1)]
-        return function(torch.cat(parts, 1).double(), y.expand(points.shape[:2]))
 
 
 def _first_failure(gap: Tensor, limits: Tensor) -> Tensor:
@@ -226,21 +232,9 @@ def _first_failure(gap: Tensor, limits: Tensor) -> Tensor:
     return torch.where(fails, 0.0, limits[order]).amax(1)
 
 
-def _cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
-    index = labels.expand(scores.shape[:-1]).unsqueeze(-1)
-    return -torch.log_softmax(scores, -1).gather(-1, index).squeeze(-1)
-
-
-_LOSSES: dict[str, Loss] = {
-    "cross-entropy": _cross_entropy,
-    "exponential": lambda scores, labels: torch.exp(-margins_of(scores, labels)),
-    "zero-one": lambda scores, labels: (margins_of(scores, labels) <= 0).to(scores),
-}
-
-
 def _loss(loss: str | Loss) -> Loss:
     if not isinstance(loss, str):
         return loss
-    if loss not in _LOSSES:
-        raise ConfigError(f"loss {loss!r} is unknown: {nearest(loss, _LOSSES)}")
-    return _LOSSES[loss]
+    if loss not in LOSSES:
+        raise ConfigError(f"loss {loss!r} is unknown: {nearest(loss, LOSSES)}")
+    return LOSSES[loss]

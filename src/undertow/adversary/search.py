@@ -37,6 +37,8 @@ class Search:
     distance: Tensor
     example: Tensor
     chunk: int
+    place: Tensor
+    """Of each sample (N,) in an order that is the same however the samples are given: random draws follow it."""
     count: dict[str, Tensor] = field(default_factory=dict)
     """Attack → how many samples of each member it was the first to break, summed over the ε."""
 
@@ -84,9 +86,10 @@ class Search:
         radius = (
             take(eps, order) if isinstance(eps, Tensor) else torch.full(order.shape, eps, device=x.device)
         )
-        rounding = 2 * torch.finfo(x.dtype).eps * float(self.x.abs().amax())
+        rounding = 2 * torch.finfo(x.dtype).eps * x.abs().amax(-1).double()
         radius = (radius.double() * (1 - 1e-6) - rounding).clamp(min=0).to(x.dtype)
-        return Batch(x, begin, self.y[order], take(target, order), radius, take(self.margin, order))
+        margin = take(self.margin, order)
+        return Batch(x, begin, self.y[order], take(target, order), radius, margin, self.place[order])
 
     def _keep(self, name: str, order: Tensor, found: Found, eps: float, todo: Tensor, limit: float) -> None:
         distance = lengths(found.x - self.x[order], self.norm)
@@ -98,6 +101,11 @@ class Search:
         samples = order[members, positions]
         self.distance[members, samples] = distance[members, positions]
         self.example[members, samples] = found.x[members, positions]
+
+    @property
+    def standing(self) -> int:
+        """How many samples, of all members together, have no example yet and are no clean errors."""
+        return int(self.distance.isinf().sum())
 
     @property
     def second(self) -> Tensor:
@@ -122,7 +130,22 @@ def begin(
     example = flat.expand(scorer.members, *flat.shape).clone()
     if chunk is None:  # CPU caches are small; a GPU wants to be full
         chunk = max(16, (2**27 if flat.is_cuda else 2**18) // (flat.shape[1] * scorer.members))
-    return Search(scorer, flat, y, norm, seed, scores, margin, distance, example, chunk)
+    place = _places(flat)
+    return Search(scorer, flat, y, norm, seed, scores, margin, distance, example, chunk, place)
+
+
+def _places(x: Tensor) -> Tensor:
+    """The position of every row among the rows sorted by their bytes; it keeps to a change of units, too.
+
+    >>> x = torch.tensor([[3.0, 1.0], [1.0, 2.0], [3.0, 0.5]])
+    >>> _places(x).tolist(), _places(1e9 * x[[2, 0, 1]]).tolist()
+    ([2, 0, 1], [1, 2, 0])
+    """
+    numbers = (x.detach().cpu() + 0.0).numpy()  # −0 is 0
+    rows = [row.tobytes() for row in numbers.astype(numbers.dtype.newbyteorder(">"))]
+    places = torch.empty(len(x), dtype=torch.int64)
+    places[torch.tensor(sorted(range(len(x)), key=rows.__getitem__))] = torch.arange(len(x))
+    return places.to(x.device)
 
 
 def generator(seed: int, *labels: object) -> torch.Generator:
@@ -139,7 +162,7 @@ def generator(seed: int, *labels: object) -> torch.Generator:
 def random_start(search: Search, eps: float, *labels: object) -> Tensor:
     """A point (N, d) on the sphere of radius ε around each sample, clipped to the box.
 
-    Drawn per sample on the CPU: the same for every member, every chunk size and every device.
+    Drawn per sample on the CPU: the same for every member, every order of the samples, every chunk size and device.
     """
     source = generator(search.seed, *labels)
     if search.norm == math.inf:
@@ -148,6 +171,7 @@ def random_start(search: Search, eps: float, *labels: object) -> Tensor:
     else:
         noise = torch.randn(search.x.shape, generator=source)
         noise = noise / noise.norm(dim=-1, keepdim=True)
+    noise = noise.to(search.x)[search.place]
     radius = torch.full(search.y.shape, eps, dtype=search.x.dtype, device=search.x.device)
-    moved = search.x + eps * noise.to(search.x)
+    moved = search.x + eps * noise
     return clip(project(moved, search.x, radius, search.norm, None), search.scorer.bounds)

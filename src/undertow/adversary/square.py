@@ -10,8 +10,11 @@ from torch import Tensor
 from undertow.adversary.apgd import Batch, Found, beaten, remaining, take
 from undertow.adversary.classifier import Scorer, margins_of
 from undertow.adversary.geometry import lengths, project
+from undertow.adversary.search import generator
 
 __all__ = ["share_changed", "square"]
+
+_BITS = 60  # coins in one hash
 
 
 def share_changed(query: int, queries: int, first: float = 0.8) -> float:
@@ -32,7 +35,7 @@ def square(
     batch: Batch,
     *,
     norm: float,
-    generator: torch.Generator,
+    seed: int = 0,
     queries: int = 5000,
     first: float = 0.8,
 ) -> Found:
@@ -42,23 +45,28 @@ def square(
     what the budget ε leaves, plus what the perturbation in a second window, erased, gives back. Inputs that
     are not images (C, H, W) are treated as one row of coordinates, where a window is an interval.
 
-    All samples of a step share the place of the window, as they share the generator; signs are their own.
+    All samples of a step share the window; signs are their own, by the number of the sample (``batch.place``) and
+    not by its position, so that no sample's search depends on which others are attacked beside it.
     """
+    windows = generator(seed, "square")
     shape = scorer.shape if len(scorer.shape) == 3 else (1, 1, math.prod(scorer.shape))
     found = Found(batch.start.clone(), torch.zeros_like(batch.y, dtype=torch.bool))
     columns = torch.arange(batch.y.shape[1], device=batch.x.device).expand_as(batch.y)
-    x, delta = batch.x, _stripes(batch, shape, norm, generator)
+    x, delta = batch.x, _stripes(batch, shape, norm, seed)
     delta = project(x + delta, x, batch.eps, norm, scorer.bounds) - x
     with torch.no_grad():
         level = margins_of(scorer(x + delta), batch.y)
+    bits = _bits(batch, shape[0], seed, 0)
     for query in range(queries):
-        window = _window(shape, share_changed(query, queries, first), generator)
+        if query % _BITS == 0:
+            bits = _bits(batch, shape[0], seed, 1 + query // _BITS)
+        window = _window(shape, share_changed(query, queries, first), windows)
         proposal = delta.reshape(*delta.shape[:2], *shape).clone()
-        signs = _signs((*proposal.shape[:3], 1, 1), generator, proposal)
+        signs = _signs(bits, query % _BITS, proposal)[..., None, None]
         if norm == math.inf:
             proposal[..., window[0], window[1]] = signs * batch.eps[..., None, None, None]
         else:
-            other = _window(shape, share_changed(query, queries, first), generator)
+            other = _window(shape, share_changed(query, queries, first), windows)
             _move_mass(proposal, window, other, signs, batch.eps)
         moved = project(x + proposal.reshape_as(delta), x, batch.eps, norm, scorer.bounds)
         with torch.no_grad():
@@ -76,28 +84,28 @@ def square(
                 if left.shape[1] == 0:
                     break
                 batch, columns = batch.keep(left), take(columns, left)
-                x, delta, level = batch.x, take(delta, left), take(level, left)
+                x, delta, level, bits = batch.x, take(delta, left), take(level, left), take(bits, left)
     return found
 
 
-def _stripes(batch: Batch, shape: tuple[int, ...], norm: float, generator: torch.Generator) -> Tensor:
+def _stripes(batch: Batch, shape: tuple[int, ...], norm: float, seed: int) -> Tensor:
     """The start: vertical stripes of ±ε, scaled to the budget for L2."""
-    size = (*batch.y.shape, shape[0], 1, shape[2])
-    stripes = _signs(size, generator, batch.x).expand(*batch.y.shape, *shape).flatten(2)
+    signs = _signs(_bits(batch, shape[0] * shape[2], seed, 0), 0, batch.x)
+    stripes = signs.reshape(*batch.y.shape, shape[0], 1, shape[2]).expand(*batch.y.shape, *shape).flatten(2)
     if norm == 2:
         stripes = stripes / lengths(stripes, 2.0).to(stripes).unsqueeze(-1)
     return stripes * batch.eps.unsqueeze(-1)
 
 
-def _window(shape: tuple[int, ...], share: float, generator: torch.Generator) -> tuple[slice, slice]:
+def _window(shape: tuple[int, ...], share: float, source: torch.Generator) -> tuple[slice, slice]:
     height, width = shape[1], shape[2]
     if height == 1:
         tall, wide = 1, min(max(round(share * width), 1), max(width - 1, 1))
     else:
         side = min(max(round(math.sqrt(share * height * width)), 1), min(height, width) - 1 or 1)
         tall = wide = side
-    top = int(torch.randint(height - tall + 1, (1,), generator=generator))
-    left = int(torch.randint(width - wide + 1, (1,), generator=generator))
+    top = int(torch.randint(height - tall + 1, (1,), generator=source))
+    left = int(torch.randint(width - wide + 1, (1,), generator=source))
     return slice(top, top + tall), slice(left, left + wide)
 
 
@@ -109,12 +117,14 @@ def _move_mass(
     outside = delta.clone()
     outside[..., other[0], other[1]] = 0
     outside[..., window[0], window[1]] = 0
-    budget = (eps**2 - (outside**2).sum((2, 3, 4))).clamp(min=0)
+    size = torch.where(eps > 0, eps, 1.0)  # shares of ε, whose own square may be too small for a float
+    spent = (outside / size[..., None, None, None]).square().sum((2, 3, 4))
+    budget = (1 - spent).clamp(min=0)
     old = delta[..., window[0], window[1]]
     norm = torch.linalg.vector_norm(old, dim=(3, 4), keepdim=True)
     bump = _bump(old.shape[3], old.shape[4]).to(delta) * signs + old / torch.where(norm > 0, norm, 1.0)
     bump = bump / torch.linalg.vector_norm(bump, dim=(3, 4), keepdim=True).clamp(min=1e-12)
-    outside[..., window[0], window[1]] = bump * (budget / channels).sqrt()[..., None, None, None]
+    outside[..., window[0], window[1]] = bump * (eps * (budget / channels).sqrt())[..., None, None, None]
     delta.copy_(outside)
 
 
@@ -128,5 +138,20 @@ def _bump(tall: int, wide: int) -> Tensor:
     return bump / length
 
 
-def _signs(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> Tensor:
-    return (2.0 * torch.randint(2, shape, generator=generator) - 1).to(like)
+def _signs(bits: Tensor, position: int, like: Tensor) -> Tensor:
+    return (2 * ((bits >> position) & 1) - 1).to(like)
+
+
+def _bits(batch: Batch, count: int, seed: int, block: int) -> Tensor:
+    """Random integers (M, P, count) by sample, position and block: a hash (splitmix64), whose bits are coins."""
+    assert batch.place is not None
+    each = torch.arange(count, device=batch.x.device)
+    mixed = _mix(batch.place.unsqueeze(-1) * 0x1E3779B97F4A7C15 + each * 0x3F58476D1CE4E5B9)
+    return _mix(_mix(mixed + seed % 2**62) + block)
+
+
+def _mix(bits: Tensor) -> Tensor:
+    """One round of splitmix64, in int64 arithmetic that wraps around; shifts are made logical by masks."""
+    bits = (bits ^ ((bits >> 30) & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
+    bits = (bits ^ ((bits >> 27) & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
+    return bits ^ ((bits >> 31) & 0x1FFFFFFFF)

@@ -103,7 +103,9 @@ class SupervisionRobustness:
 
         if not radii:
             return
-        found = robust_accuracy(decision, x, truth, eps=list(radii), attack=attack, seed=self.seed)
+        found = robust_accuracy(
+            decision, x, truth, eps=list(radii), attack=attack, seed=self.seed, progress=False
+        )
         for index, radius in enumerate(radii):
             yield f"{name}@{radius!r}", torch.as_tensor(found.value)[:, index].tolist()
 

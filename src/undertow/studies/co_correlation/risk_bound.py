@@ -69,7 +69,8 @@ def risk_bound(scale: Scale, variant: str) -> dict[str, Any]:
 def both_sides(frame: polars.DataFrame, *, trained: bool = True) -> polars.DataFrame:
     """Theorem 4.1 in numbers, after training or before: one row per network and radius.
 
-    Columns: activation, width, q, seed, r, risk, energy, adversarial, bound, gap, ``left`` = gap/(r·S).
+    Columns: activation, width, q, seed, r, risk, energy, adversarial, bound, gap, ``left`` = gap/(r·S); ``upper``, a
+    proved upper bound of the adversarial risk, in records that have one.
     """
     import polars
 
@@ -102,7 +103,7 @@ def as_printed(frame: polars.DataFrame, activation: str) -> Finding:
     worst = sides.group_by("seed").agg(polars.col("left").min()).sort("seed")["left"]
     note = (
         f"effect: smallest gap/(r·S) over the grid and r; {_by_radius(sides)}; {_reach(sides)}; "
-        f"{data_names(frame)}; R_rob by attack, a lower bound"
+        f"{_proved(sides)}{data_names(frame)}; R_rob by attack, a lower bound"
     )
     return decide(worst.to_list(), above=0.0, note=note)
 
@@ -152,6 +153,16 @@ def _reach(sides: polars.DataFrame) -> str:
         f"as printed it holds up to r = {min(reach):g} … {max(reach):g} "
         f"(median {statistics.median(reach):g} of {len(reach)} networks)"
     )
+
+
+def _proved(sides: polars.DataFrame) -> str:
+    """Up to which r the certificate's upper bound of R_rob proves the inequality, over the networks."""
+    import polars
+
+    if "upper" not in sides.columns:
+        return ""
+    reach = reaches(sides.with_columns(gap=polars.col("bound") - polars.col("upper")))["reach"].to_list()
+    return f"R_rob bounded from above it is proved up to r = {min(reach):g} … {max(reach):g}; "
 
 
 def sides_by_radius(frame: polars.DataFrame) -> altair.TopLevelMixin:
