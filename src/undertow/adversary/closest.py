@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from undertow.adversary.attacks import ATTACKS
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
+from undertow.adversary.line import try_lines
 from undertow.adversary.refine import refine
 from undertow.adversary.search import Search, begin
 from undertow.adversary.validation import as_labels
@@ -30,8 +31,9 @@ def closest_examples(
 ) -> tuple[Tensor, Tensor]:
     """Distances (N,) and examples (N, …), each with a leading member axis for several networks.
 
-    DeepFool and targeted FAB, shortened by APGD in smaller balls, ``rounds`` times for each of four factors. The
-    distance is 0 for a clean error, and inf where nothing was found; it is an upper bound of the true one.
+    DeepFool and targeted FAB, and where these find nothing the lines to points decided otherwise, shortened by
+    APGD in smaller balls, ``rounds`` times for each of four factors. The distance is 0 for a clean error, and inf
+    where nothing was found; it is an upper bound of the true one.
 
     >>> line = nn.Linear(2, 1, bias=False).requires_grad_(False)
     >>> _ = line.weight.copy_(torch.tensor([[3.0, 4.0]]))
@@ -44,6 +46,7 @@ def closest_examples(
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
         first_examples(search)
+        try_lines(search)
         refine(search, rounds=rounds, restarts=restarts)
     examples = search.example.reshape(-1, *x.shape)
     return (search.distance, examples) if classifier.several else (search.distance[0], examples[0])

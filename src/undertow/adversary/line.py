@@ -1,4 +1,4 @@
-"""How far a two-layer network's decision survives along one given direction: exact, no search."""
+"""Where a decision changes on a line: in one given direction, or toward a point that is decided otherwise."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["first_crossing"]
+from undertow.adversary.apgd import Batch, Found, beaten
+from undertow.adversary.classifier import Scorer
+from undertow.adversary.fab import pull_to_boundary
+from undertow.adversary.search import Search
+
+__all__ = ["bisect_line", "first_crossing", "try_lines"]
+
+_PAIRS = 2**20  # distances held at a time
+_PLAIN = "donot_use_mm_for_euclid_dist"  # squares and products cancel where points are close
 
 
 def first_crossing(hidden: Tensor, slopes: Tensor, head: Tensor) -> Tensor:
     """The smallest t ≥ 0 with Σ_r a_r ReLU(h_r + t g_r) ≤ 0; inf where there is none. 0 at an error or a tie.
+
+    How far a two-layer network's decision survives along one direction: exact, no search.
 
     ``hidden`` h and ``slopes`` g have shape (…, m), ``head`` a (…, m) or (m,), signed so that a positive sum is
     correct. Between the m places where a neuron switches the sum is linear, so its first zero follows from its values
@@ -48,3 +58,61 @@ def _sums(hidden: Tensor, slopes: Tensor, head: Tensor, places: Tensor) -> Tenso
     """Σ_r a_r ReLU(h_r + t g_r) at each of the places t (…, T): shape (…, T)."""
     moved = hidden.unsqueeze(-2) + places.unsqueeze(-1) * slopes.unsqueeze(-2)
     return (moved.relu() * head.unsqueeze(-2)).sum(-1)
+
+
+def try_lines(search: Search, *, todo: Tensor | None = None, ends: int = 5) -> None:
+    """Look for examples on the lines from samples to points that are known to be decided otherwise.
+
+    Where no gradient leads to an example one may be known all the same: another sample that is given another class, or
+    another sample's adversarial example. The ``ends`` nearest of these, in the norm of the search, are bisected for
+    the samples ``todo`` (M, N), by default those without an example; what is found is kept where it is closer. Up to 21
+    forward passes for each end, none where there is no such point.
+
+    >>> from undertow.adversary.classifier import Classifier
+    >>> from undertow.adversary.search import begin
+    >>> x, y = torch.tensor([[-4.0], [4.0]]).double(), torch.tensor([0, 1])
+    >>> dead = lambda x: torch.relu(x - 1) - 0.5              # no slope at −4, the boundary at 1.5
+    >>> with Classifier(dead).scoring(x, y) as scorer:
+    ...     search = begin(scorer, x, y, norm=2.0, seed=0)
+    ...     try_lines(search)
+    >>> [round(float(distance), 3) for distance in search.distance[0]]
+    [5.5, 2.5]
+    """
+    todo = search.distance.isinf() if todo is None else todo & (search.distance > 0)
+    if not bool(todo.any()):
+        return
+    starts, usable = _nearest_ends(search, todo, ends)
+    for start, can in zip(starts, usable, strict=True):
+        if bool(can.any()):
+            search.run("line", bisect_line, eps=0.0, todo=todo & can, start=start, minimal=True)
+
+
+def bisect_line(scorer: Scorer, batch: Batch) -> Found:
+    """The line from each sample to its start: where the decision changes, if the start is decided otherwise."""
+    with torch.no_grad():
+        broken = beaten(scorer(batch.start), batch.y)
+    return Found(pull_to_boundary(scorer, batch, batch.start, broken), broken)
+
+
+def _nearest_ends(search: Search, todo: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The nearest points decided otherwise, (count, M, N, d), x itself where there are fewer; and which there are."""
+    members, samples, _ = search.example.shape
+    starts = search.x.repeat(count, members, 1, 1)
+    usable = torch.zeros(count, members, samples, dtype=torch.bool, device=search.x.device)
+    with torch.no_grad():
+        scores = torch.cat([search.scorer(part) for part in torch.split(search.example, search.chunk, 1)], 1)
+    for member in range(members):
+        rows = todo[member].nonzero().squeeze(1)
+        # a sample without an example stands in its own example's place: every point once
+        moved = (search.distance[member] > 0) & search.distance[member].isfinite()
+        pool = torch.cat([search.x, search.example[member, moved]])
+        says = torch.cat([search.scores[member], scores[member, moved]])
+        for some in torch.split(rows, max(1, _PAIRS // len(pool))):
+            other = beaten(says.expand(len(some), -1, -1), search.y[some].unsqueeze(1))
+            apart = torch.cdist(search.x[some].double(), pool.double(), p=search.norm, compute_mode=_PLAIN)
+            nearest = torch.where(other, apart, math.inf).topk(min(count, len(pool)), 1, largest=False)
+            for place, (distance, index) in enumerate(zip(nearest.values.T, nearest.indices.T, strict=True)):
+                there = distance.isfinite()
+                starts[place, member, some[there]] = pool[index[there]]
+                usable[place, member, some] = there
+    return starts, usable
