@@ -12,7 +12,16 @@ from torch import Tensor
 
 from undertow.errors import InputError
 
-__all__ = ["check_norm", "clip", "lengths", "nearest_on_hyperplane", "project", "steepest", "unit"]
+__all__ = [
+    "check_norm",
+    "clip",
+    "dual_lengths",
+    "lengths",
+    "nearest_on_hyperplane",
+    "project",
+    "steepest",
+    "unit",
+]
 
 Box = tuple[float, float] | None
 
@@ -38,6 +47,17 @@ def lengths(delta: Tensor, norm: float) -> Tensor:
     """
     delta = delta.double()
     return delta.abs().amax(-1) if norm == math.inf else torch.linalg.vector_norm(delta, dim=-1)
+
+
+def dual_lengths(rows: Tensor, norm: float) -> Tensor:
+    """max rows·δ over ‖δ‖ ≤ 1, over the last axis: the norm dual to the one of the ball.
+
+    >>> dual_lengths(torch.tensor([[3.0, -4.0]]), math.inf), dual_lengths(torch.tensor([[3.0, -4.0]]), 1.0)
+    (tensor([7.]), tensor([4.]))
+    """
+    if norm == math.inf:
+        return rows.abs().sum(-1)
+    return rows.abs().amax(-1) if norm == 1 else torch.linalg.vector_norm(rows, dim=-1)
 
 
 def unit(direction: Tensor) -> Tensor:
