@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from tests.adversary.cases import decisions, digits, mlp, points
 from undertow.adversary import Classifier, robust_accuracy, robustness
 from undertow.adversary.crown import certified_radii, gap_bounds
-from undertow.adversary.exact import least_distance
+from undertow.adversary.exact import exact_distance, least_distance
 from undertow.adversary.layers import stages_of
+from undertow.adversary.two_layer import two_layer_of
 
 
 def enumerated(net: nn.Sequential, x: Tensor, label: int, norm: float) -> float:
@@ -41,17 +42,19 @@ def _smallest(rows: np.ndarray, sides: np.ndarray, norm: float) -> float:
         delta = least_distance(rows, sides)
         return math.inf if delta is None else float(np.linalg.norm(delta))
     d = rows.shape[1]
-    ball = np.hstack([np.vstack([np.eye(d), -np.eye(d)]), -np.ones((2 * d, 1))])
+    sizes = np.ones((d, 1)) if norm == math.inf else np.eye(d)  # |δ_i| ≤ t, or ≤ t_i
+    ball = np.hstack([np.vstack([np.eye(d), -np.eye(d)]), -np.vstack([sizes, sizes])])
+    parts = sizes.shape[1]
     result = linprog(
-        np.append(np.zeros(d), 1.0),
-        A_ub=np.vstack([np.hstack([rows, np.zeros((len(rows), 1))]), ball]),
+        np.append(np.zeros(d), np.ones(parts)),
+        A_ub=np.vstack([np.hstack([rows, np.zeros((len(rows), parts))]), ball]),
         b_ub=np.append(sides, np.zeros(2 * d)),
-        bounds=[(None, None)] * d + [(0, None)],
+        bounds=[(None, None)] * d + [(0, None)] * parts,
     )
     return float(result.fun) if result.status == 0 else math.inf
 
 
-@pytest.mark.parametrize("norm", [2.0, math.inf])
+@pytest.mark.parametrize("norm", [1.0, 2.0, math.inf])
 def test_no_certificate_exceeds_the_enumerated_radius(norm: float) -> None:
     """Among them many whose certificate is tight: the radius is that of the linear piece around the sample."""
     tight = 0
@@ -61,9 +64,15 @@ def test_no_certificate_exceeds_the_enumerated_radius(norm: float) -> None:
         stages = stages_of(Classifier(net), net, x)
         assert stages is not None
         certified = certified_radii(stages, x, y, norm)
+        two_layer = two_layer_of(stages, x[:1])
+        assert two_layer is not None
         for point, label, radius in zip(x, y.tolist(), certified.tolist(), strict=True):
             truth = enumerated(net, point, label, norm)
             assert radius <= truth
+            solved = exact_distance(
+                two_layer, point.numpy(), label, norm=norm, upper=math.inf, box=None, seconds=20
+            )
+            assert solved.upper == pytest.approx(truth, rel=1e-7)
             tight += radius > 0.999999 * truth
     assert tight >= 8
 
@@ -103,23 +112,21 @@ def test_a_bound_is_below_what_rational_arithmetic_gives(norm: float) -> None:
 
 
 def test_smooth_networks_have_an_estimate_and_no_certificate() -> None:
-    """Above the best attack on some points: cut off there, it looked like a closed bracket."""
-    above = 0
-    for seed in range(4):
-        torch.manual_seed(seed)
-        net = nn.Sequential(nn.Linear(6, 20), nn.GELU(), nn.Linear(20, 3)).requires_grad_(False)
-        net[0].weight.mul_(4)  # type: ignore[operator, union-attr]
-        x = torch.randn(10, 6)
-        y = net(x).argmax(1)
-        y[0] = (y[0] + 1) % 3
-        found = robustness(net, x, y)
-        assert found.certificate == "none"
-        assert found.proved.tolist() == [True] + [False] * 9, "a clean error has radius 0, proved"
-        assert found.certified.tolist() == [0.0] * 10
-        assert found.share_proved == pytest.approx(0.1)
-        assert float(found.estimate[0]) == 0.0
-        above += int((found.estimate[1:] > found.attacked[1:]).sum())
-    assert above, "an estimate that is never above the attack may have been cut off at it"
+    """1 − 0.2 tanh(x/2) falls off a cliff at ½ that no gradient near the sample knows of: an estimate, and no proof."""
+    inner, outer = nn.Linear(1, 2), nn.Linear(2, 1)
+    inner.weight.data.copy_(torch.tensor([[0.5], [400.0]]))
+    inner.bias.data.copy_(torch.tensor([0.0, -200.0]))
+    outer.weight.data.copy_(torch.tensor([[-0.2, -1.0]]))
+    outer.bias.data.fill_(0.0)
+    net = nn.Sequential(inner, nn.Tanh(), outer).requires_grad_(False)
+    found = robustness(net, torch.zeros(2, 1), torch.tensor([1, 0]))
+    assert found.certificate == "none"
+    assert found.proved.tolist() == [False, True], "a clean error has radius 0, proved"
+    assert found.certified.tolist() == [0.0, 0.0]
+    assert found.share_proved == 0.5
+    assert found.attacked.tolist() == pytest.approx([0.5, 0.0], abs=0.01)
+    assert found.estimate.tolist() == pytest.approx([10.0, 0.0], rel=1e-3), "not cut off at the attack"
+    assert found.contradictions == (), "an estimate contradicts nothing"
 
 
 def test_a_contradiction_is_reported_and_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

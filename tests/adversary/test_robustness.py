@@ -97,7 +97,7 @@ def test_a_linear_network_has_its_radius_in_closed_form() -> None:
     y = decisions(net, x)
     weight, out = net[0].weight, net(x)
     assert isinstance(weight, Tensor)
-    for norm, dual in ((2, 2), (math.inf, 1)):
+    for norm, dual in ((1, math.inf), (2, 2), (math.inf, 1)):
         gaps = out.gather(1, y[:, None]) - out
         sizes = torch.linalg.vector_norm(weight[y][:, None] - weight[None], dual, dim=2)
         expected = torch.where(gaps > 0, gaps / sizes, math.inf).amin(1)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.bracket import largest_radius
-from undertow.adversary.geometry import dual_lengths, steepest
+from undertow.adversary.geometry import dual_lengths, furthest
 from undertow.adversary.layers import Affine, Kink, Stage
 
 __all__ = ["certified_radii", "gap_bounds", "weakest_directions"]
@@ -53,7 +53,7 @@ def weakest_directions(stages: list[Stage], x: Tensor, y: Tensor, eps: Tensor, n
     limits = _Limits(stages, x[:1].double(), norm)
     found = []
     for lower, rows in _linear_gaps(limits, x.double(), y, eps.double()):
-        found.append(-steepest(rows[torch.arange(len(rows), device=rows.device), lower.argmin(1)], norm))
+        found.append(-furthest(rows[torch.arange(len(rows), device=rows.device), lower.argmin(1)], norm))
     return torch.cat(found)
 
 

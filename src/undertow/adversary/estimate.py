@@ -10,7 +10,7 @@ from torch import Tensor
 from undertow.adversary.classifier import margins_of
 from undertow.adversary.geometry import dual_lengths, lengths
 from undertow.adversary.objectives import gradient
-from undertow.adversary.search import Search, generator
+from undertow.adversary.search import Search, random_direction
 
 __all__ = ["estimated_radii"]
 
@@ -39,10 +39,8 @@ def estimated_radii(search: Search, *, points: int = 32) -> tuple[Tensor, Tensor
     steepest = slopes(clean)
     scale = lengths(search.x, search.norm).expand_as(margin)
     radius = torch.where(steepest > 0, margin / torch.where(steepest > 0, steepest, 1.0), scale)
-    source = generator(search.seed, "estimate")
     for point in range(1, points):
-        noise = torch.randn(search.x.shape, generator=source).to(search.x)
-        noise = noise / lengths(noise, search.norm).to(noise).unsqueeze(-1) * (point / (points - 1))
+        noise = random_direction(search, "estimate", point) * (point / (points - 1))
         steepest = torch.maximum(steepest, slopes(clean + radius.to(noise).unsqueeze(-1) * noise))
     found = torch.where(steepest > 0, margin / torch.where(steepest > 0, steepest, 1.0), math.inf)
     return torch.where(search.margin > 0, found, 0.0), steepest

@@ -34,7 +34,8 @@ def milp_distance(
     if seconds <= 0:
         return Distance(0.0, best, "time-limit")
     program = _Program(gap, norm, room, best)
-    result = program.solve(time_limit=min(seconds, 1e9), mip_rel_gap=_RTOL)
+    # HiGHS writes to standard output when its presolve has to repair a solution, and gains nothing from it here.
+    result = program.solve(time_limit=min(seconds, 1e9), mip_rel_gap=_RTOL, presolve=False)
     if result.status == 2:  # infeasible: nothing closer
         return Distance(best, best, "exact")
     if result.x is None:
@@ -124,10 +125,12 @@ class _Program:
         return rows
 
     def _decision(self) -> LinearConstraint:
-        """g(δ) ≤ 0."""
-        gap, parts = self.gap, self._columns(1)
-        parts["d"], parts["v"] = gap.normal[None], gap.head[None]
-        return LinearConstraint(_beside(parts), -math.inf, float(gap.head @ gap.act(gap.hidden)) - gap.level)
+        """g(δ) ≤ 0, of which no coefficient is larger than 1."""
+        gap, columns = self.gap, self._columns(1)
+        largest = max(1.0, float(np.abs(np.concatenate([gap.normal, gap.head])).max()))
+        columns["d"], columns["v"] = gap.normal[None] / largest, gap.head[None] / largest
+        most = float(gap.head @ gap.act(gap.hidden)) - gap.level
+        return LinearConstraint(_beside(columns), -math.inf, most / largest)
 
 
 def _beside(parts: dict[str, Array]) -> Array:

@@ -92,9 +92,9 @@ def robustness(
     Args:
         net: a network, several of one architecture, any function (B, …) → (B, k), or a `Classifier`.
         x, y: samples (N, …) in raw units, and their labels.
-        norm: 2 or "inf".
-        exact: whether to solve two-layer networks, by branch and bound for L2 and a mixed-integer program for L∞;
-            "auto" does so up to 64 neurons.
+        norm: 1, 2 or "inf".
+        exact: whether to solve two-layer networks, by branch and bound for L2 and a mixed-integer program for L1 and
+            L∞; "auto" does so up to 64 neurons.
         seconds: for each network, shared by its samples: what exact radii may take.
         shorten: False saves most of the cost of the attack: where there is a certificate, DeepFool and its weakest
             points are left, about 1 % longer.
@@ -110,7 +110,7 @@ def robustness(
     """
     if exact not in (True, False, "auto"):
         raise InputError(f"exact={exact!r} must be True, False or 'auto'")
-    classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm)
+    classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm, one=True)
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)

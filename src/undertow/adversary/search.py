@@ -147,7 +147,7 @@ def random_direction(search: Search, *labels: object) -> Tensor:
         noise = noise / noise.abs().amax(-1, keepdim=True)
     else:
         noise = torch.randn(search.x.shape, generator=source)
-        noise = noise / noise.norm(dim=-1, keepdim=True)
+        noise = noise / noise.norm(search.norm, dim=-1, keepdim=True)
     return noise.to(search.x)
 
 
