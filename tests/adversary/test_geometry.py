@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 
 from undertow.adversary.apgd import checkpoints
 from undertow.adversary.exact import least_distance
@@ -75,3 +75,40 @@ def test_least_distance_satisfies_its_constraints_or_says_there_are_none() -> No
 
 def test_checkpoints_follow_the_published_schedule() -> None:
     assert sorted(checkpoints(100)) == [22, 41, 57, 70, 80, 87, 93, 99]
+
+
+@pytest.mark.parametrize("box", [None, (-1.0, 1.0)])
+def test_the_nearest_point_of_a_hyperplane_in_l1_is_that_of_a_linear_program(
+    box: tuple[float, float] | None,
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = 2 * torch.rand(20, 4, generator=generator, dtype=torch.float64) - 1
+    normal = torch.randn(20, 4, generator=generator, dtype=torch.float64)
+    offset = 0.2 * torch.rand(20, generator=generator, dtype=torch.float64) - (normal * x).sum(-1)
+    delta = nearest_on_hyperplane(x, normal, offset, 1.0, box)
+    assert torch.allclose((normal * (x + delta)).sum(-1) + offset, torch.zeros(20).double())
+    for point, w, side, found in zip(x.numpy(), normal.numpy(), offset.tolist(), delta, strict=True):
+        room = [(None, None)] * 4 if box is None else [(box[0] - v, box[1] - v) for v in point]
+        eye = np.eye(4)
+        result = linprog(
+            np.append(np.zeros(4), np.ones(4)),
+            A_ub=np.vstack([np.append(w, np.zeros(4)), np.hstack([eye, -eye]), np.hstack([-eye, -eye])]),
+            b_ub=np.append(-(w @ point + side), np.zeros(8)),
+            bounds=[*room, *[(0, None)] * 4],
+        )
+        assert float(found.abs().sum()) == pytest.approx(result.fun)
+
+
+def test_projections_onto_the_l1_ball_are_the_nearest_points() -> None:
+    generator = torch.Generator().manual_seed(0)
+    moved = 2 * torch.randn(50, 5, generator=generator, dtype=torch.float64)
+    radius = torch.rand(50, generator=generator, dtype=torch.float64) * 6
+    found = project(moved, torch.zeros(50, 5).double(), radius, 1.0, None)
+    size = found.abs().sum(-1)
+    inside = moved.abs().sum(-1) <= radius
+    assert torch.equal(found[inside], moved[inside])
+    assert torch.allclose(size[~inside], radius[~inside])
+    # The nearest point of a convex set makes an obtuse angle with all others: here with the corners.
+    corners = torch.cat([torch.eye(5), -torch.eye(5)]).double() * radius[:, None, None]
+    cosines = ((moved - found)[:, None] * (corners - found[:, None])).sum(-1)
+    assert bool((cosines <= 1e-9).all())

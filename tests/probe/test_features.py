@@ -21,6 +21,7 @@ from undertow.runs.config import validate
 from undertow.runs.grid import StudyConfig
 from undertow.runs.group import run_group
 from undertow.runs.store import Store
+from undertow.theory.feature_averaging import grouped_network
 
 MODEL = {
     "name": "two-layer",
@@ -238,3 +239,27 @@ def test_points_belong_to_their_nearest_centre() -> None:
         data = d_binary(n=200, d=100, k=8, cosine=cosine, seed=4)
         clusters = Clusters(data.details["centres"].double(), data.details["cluster_sign"])
         assert clusters.nearest(data.x).equal(data.details["cluster"])
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_cluster_radii_are_in_the_units_of_the_input(unit: float) -> None:
+    signs = torch.tensor([1, 1, -1, -1])
+    noise = torch.randn(4, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    centres = math.sqrt(8) * torch.eye(4, 8, dtype=torch.float64)
+
+    def measured(unit: float) -> dict[str, float]:
+        net = grouped_network(unit * centres, signs, dtype=torch.float64)
+        details = {"centres": unit * centres, "cluster_sign": signs}
+        measure = ClusterRadius(eps=(0.3 * unit,), reach=unit, exact=4).about(details)
+        labels = (signs > 0).long()
+        return {key: value for key, value, _ in measure(net, unit * (centres + 0.2 * noise), labels)}
+
+    here, there = measured(1.0), measured(unit)
+    assert here["proved"] == there["proved"] == 1.0
+    assert 0 < here["certified"] <= here["exact"] <= here["attacked"] * (1 + 1e-9)
+    for side in ("certified", "exact", "attacked", "averaged"):
+        assert there[side] / unit == pytest.approx(here[side], rel=1e-6), side
+        if side != "exact":
+            assert there[f"{side}@reach"] == here[f"{side}@reach"]
+            assert there[f"{side}@{0.3 * unit!r}"] == here[f"{side}@0.3"]
+    assert there["steepness"] * unit == pytest.approx(here["steepness"], rel=1e-6)

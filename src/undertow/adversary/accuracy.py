@@ -41,7 +41,8 @@ class RobustAccuracy:
     value: float | Tensor
     """Upper bound of the true robust accuracy: what the attacks left standing."""
     proved: float | Tensor
-    """Lower bound: the share whose robustness at ε a certificate proves (0 where none could be read)."""
+    """Lower bound: the share whose robustness at ε a certificate proves, of the function in exact arithmetic (0 where
+    none could be read). Not cut off at ``value``: ``notes`` name samples that are proved and broken all the same."""
     clean: float | Tensor
     eps: tuple[float, ...]
     norm: float
@@ -254,6 +255,15 @@ def _exclusions(
     return possible, (lambda eps: ~possible(eps).any(-1)), []
 
 
+def _contradicted(both: Tensor, distance: Tensor, limits: Tensor) -> list[str]:
+    """A sentence for each sample (M, N, E) that is proved robust at ε and broken within it: rounding, or an error."""
+    return [
+        f"network {member}, sample {sample}: proved robust at ε = {float(limits[at]):.6g}, broken at distance "
+        f"{float(distance[member, sample]):.6g}: an example of rounding, or one of the two is wrong"
+        for member, sample, at in both.nonzero().tolist()
+    ]
+
+
 def _result(
     classifier: Classifier,
     x: Tensor,
@@ -269,8 +279,9 @@ def _result(
     # a mean in float64 of booleans, so that ε = 0 gives the clean accuracy to the last bit
     standing = distance.unsqueeze(-1) > limits
     value = standing.double().mean(1)
-    # certificates hold for the network in float64; one in float32 may round a sample across the boundary
-    proved = (torch.cat([proof for _, proof, _ in parts]) & standing).double().mean(1)
+    proofs = torch.cat([proof for _, proof, _ in parts]) & (distance > 0).unsqueeze(-1)
+    proved = proofs.double().mean(1)
+    contradicted = _contradicted(proofs & ~standing, distance, limits)
     clean = (distance > 0).double().mean(1)
     names = dict.fromkeys(name for search, _, _ in parts for name in search.count)
     broken_by = {
@@ -297,7 +308,7 @@ def _result(
         examples=examples.reshape(-1, *x.shape) if many else examples[0].reshape(x.shape),
         broken_by=broken_by,
         engine=engine,
-        notes=tuple(dict.fromkeys(note for _, _, notes in parts for note in notes)),
+        notes=tuple(dict.fromkeys([note for _, _, notes in parts for note in notes] + contradicted)),
         passes=Passes(
             *(sum(getattr(search.scorer.passes, side) for search, _, _ in parts) for side in _COUNTED)
         ),

@@ -41,7 +41,7 @@ def closest_examples(
     >>> round(float(distance), 3), [round(value, 2) for value in examples[0].tolist()]    # 7/5 along (3, 4)/5
     (1.4, [0.16, -0.12])
     """
-    classifier, length = as_classifier(net, bounds=bounds), check_norm(norm)
+    classifier, length = as_classifier(net, bounds=bounds), check_norm(norm, one=True)
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from undertow.adversary.crown import certified_radii, weakest_directions
+from undertow.adversary.crown import weakest_directions
 from undertow.adversary.layers import Stage
 from undertow.adversary.refine import shrink
 from undertow.adversary.search import Search
@@ -20,19 +20,17 @@ from undertow.adversary.search import Search
 __all__ = ["find_by_certificate", "follow_certificate"]
 
 _FACTORS = (1.0, 0.98, 0.98, 0.98)  # the first asks for any improvement at all
-_DOUBLINGS = 6  # of the certified radius
+_DOUBLINGS = 10  # of the certified radius
 
 
-def find_by_certificate(search: Search, chains: Sequence[list[Stage]], shape: torch.Size) -> None:
+def find_by_certificate(
+    search: Search, chains: Sequence[list[Stage]], shape: torch.Size, certified: Tensor
+) -> None:
     """Look for examples where none is known: where all neurons are off, there is no gradient to follow.
 
-    Arguments as in :func:`follow_certificate`. The balls grow from the one that is certified to hold none.
+    Arguments as in :func:`follow_certificate`. The balls grow from the one that is ``certified`` (M, N) to hold none.
     """
-    points, lacking = search.x.reshape(-1, *shape), search.distance.isinf()
-    certified = torch.zeros_like(search.distance)
-    for chain, own, radii in zip(chains, lacking, certified, strict=True):
-        if bool(own.any()):
-            radii[own] = certified_radii(chain, points[own], search.y[own], search.norm)
+    points = search.x.reshape(-1, *shape)
     for doubling in range(1, _DOUBLINGS + 1):
         todo = search.distance.isinf() & certified.isfinite()
         if not bool(todo.any()):

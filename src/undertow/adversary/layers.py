@@ -30,12 +30,28 @@ _NEUTRAL = (nn.Identity, nn.Dropout, nn.Dropout2d)
 class Affine:
     """x ↦ W x + b on a batch, with W known only through products.
 
-    ``matrix`` (out, in) is given where the map acts on flat features.
+    ``matrix`` (out, in) is given where the map acts on flat features; elsewhere ``absolute`` is m ↦ |W| m + |b|, of
+    which the size of rounding errors follows.
     """
 
     apply: Callable[[Tensor], Tensor]
     matrix: Tensor | None = None
     bias: Tensor | None = None
+    absolute: Callable[[Tensor], Tensor] | None = None
+
+    def sizes(self, m: Tensor) -> Tensor:
+        """|W| m + |b|: no entry of W x + b, nor any sum on the way to it, is larger where |x| ≤ m.
+
+        >>> Affine(nn.Identity(), torch.tensor([[1.0, -2.0]]), torch.tensor([-3.0])).sizes(torch.tensor([[1.0, 1.0]]))
+        tensor([[6.]])
+        """
+        if self.matrix is None:
+            assert self.absolute is not None, "an affine map without a matrix comes with its absolute value"
+            return self.absolute(m)
+        if m.ndim == 1:  # one output per sample, without its axis
+            m = m.unsqueeze(-1)
+        grown = m @ self.matrix.abs().T
+        return grown if self.bias is None else grown + self.bias.abs()
 
     def transposed(self, rows: Tensor, inputs: torch.Size) -> tuple[Tensor, Tensor]:
         """(rows · W, rows · b) for rows (N, *out): shapes (N, *in) and (N,)."""
@@ -78,12 +94,13 @@ def stages_of(classifier: Classifier, net: nn.Module, x: Tensor) -> list[Stage] 
     mean, std = (value.double() for value in classifier.normalisation(x[0]))
     stages: list[Stage] = []
     if bool((mean != 0).any()) or bool((std != 1).any()):
-        stages.append(Affine(lambda v: (v - mean) / std))
+        stages.append(Affine(lambda v: (v - mean) / std, absolute=lambda m: (m + mean.abs()) / std))
     for position, module in enumerate(modules):
         if type(module) is nn.Flatten and module.start_dim == 0:
             if position + 1 < len(modules):
                 return None  # the layers after it mix the samples of a batch
-            stages.append(Affine(nn.Flatten()))  # (B, 1) to (B,): the read-out takes either
+            # (B, 1) to (B,): the read-out takes either
+            stages.append(Affine(nn.Flatten(), absolute=nn.Flatten()))
         elif type(module) is nn.ReLU:
             stages.append(Kink(0.0))
         elif type(module) is nn.LeakyReLU and 0 <= module.negative_slope < 1:
@@ -95,15 +112,42 @@ def stages_of(classifier: Classifier, net: nn.Module, x: Tensor) -> list[Stage] 
             twin_module = copy.deepcopy(module).double().eval().requires_grad_(False)
             if isinstance(twin_module, nn.BatchNorm1d | nn.BatchNorm2d) and twin_module.running_mean is None:
                 return None  # without running statistics it mixes the samples of a batch
-            stages.append(Affine(twin_module))
+            stages.append(Affine(twin_module, absolute=_absolute(twin_module)))
         elif type(module) not in _NEUTRAL:
             return None
     with classifier.scoring(x[:1], check=False) as scorer:
         readout = scorer.readout
+    last = stages[-1] if stages else None
+    if readout is None and isinstance(last, Affine) and last.bias is not None:
+        # What all scores have in common decides nothing, and differences may drown in its rounding.
+        last.bias.sub_(last.bias[0].clone())
     if readout is not None:
         matrix = readout.double()
         stages.append(Affine(lambda v: (v if v.ndim == 2 else v.unsqueeze(-1)) @ matrix.T, matrix))
     return stages if not classifier.unit_norm or _without_offsets(stages, x) else None
+
+
+def _absolute(module: nn.Module) -> Callable[[Tensor], Tensor]:
+    """m ↦ |W| m + |b| of a module whose W and b these are."""
+    if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+        assert module.running_mean is not None
+        assert module.running_var is not None
+        scale = (module.running_var + module.eps).rsqrt()
+        if module.weight is not None:
+            scale = scale * module.weight.abs()
+        shift = module.running_mean.abs() * scale
+        if module.bias is not None:
+            shift = shift + module.bias.abs()
+
+        def normalised(m: Tensor) -> Tensor:
+            shape = (-1, *(1,) * (m.ndim - 2))
+            return m * scale.reshape(shape) + shift.reshape(shape)
+
+        return normalised
+    twin = copy.deepcopy(module)
+    for parameter in twin.parameters():  # of convolutions; pooling has none, and weights ≥ 0
+        parameter.abs_()
+    return twin
 
 
 def _without_offsets(stages: list[Stage], x: Tensor) -> bool:

@@ -33,7 +33,10 @@ def first_crossing(hidden: Tensor, slopes: Tensor, head: Tensor) -> Tensor:
     switches = torch.where(slopes != 0, -hidden / slopes, math.inf)
     switches = torch.where(switches > 0, switches, math.inf)
     reached = torch.where(switches.isfinite(), switches, 0.0)
-    last = reached.amax(-1, keepdim=True) + 1.0
+    # A length behind the last switch, in the units of the input: twice as far, or as far as a neuron takes to 0.
+    last = 2 * reached.amax(-1, keepdim=True)
+    far = hidden.abs().amax(-1, keepdim=True) / _nonzero(slopes.abs().amax(-1, keepdim=True))
+    last = torch.where(last > 0, last, _nonzero(far))
     # Neurons that never switch are looked at just behind the last switch, which adds nothing new.
     places = torch.where(switches.isfinite(), switches, last).sort(-1).values
     places = torch.cat([torch.zeros_like(last), places, last], -1)
@@ -45,13 +48,17 @@ def first_crossing(hidden: Tensor, slopes: Tensor, head: Tensor) -> Tensor:
     before = (index - 1).clamp(min=0)
     left, right = places.gather(-1, before), places.gather(-1, index)
     high, low = values.gather(-1, before), values.gather(-1, index)
-    inside = left + (right - left) * (high / (high - low).clamp(min=1e-300)).clamp(max=1.0)
+    inside = left + (right - left) * (high / _nonzero(high - low)).clamp(max=1.0)
     # Behind the last switch the sum goes on with its last slope.
     end = values[..., -1:]
     rate = (head * slopes * (hidden + last * slopes > 0)).sum(-1, keepdim=True)
     beyond = torch.where(rate < 0, last - end / rate, math.inf)
     found = torch.where(crossed.any(-1, keepdim=True), torch.where(index > 0, inside, 0.0), beyond)
     return found.squeeze(-1)
+
+
+def _nonzero(value: Tensor) -> Tensor:
+    return torch.where(value > 0, value, 1.0)
 
 
 def _sums(hidden: Tensor, slopes: Tensor, head: Tensor, places: Tensor) -> Tensor:

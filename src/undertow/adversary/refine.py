@@ -11,9 +11,9 @@ from undertow.adversary.apgd import Batch, Found, apgd
 from undertow.adversary.classifier import Scorer
 from undertow.adversary.fab import pull_to_boundary
 from undertow.adversary.geometry import project
-from undertow.adversary.search import Search, random_start
+from undertow.adversary.search import Search, random_direction
 
-__all__ = ["refine", "shrink"]
+__all__ = ["reach_out", "refine", "shrink"]
 
 
 def refine(
@@ -29,7 +29,8 @@ def refine(
     known example moved into the smaller ball, where it is nearly adversarial already.
     """
     for restart in range(restarts):
-        direction = random_start(search, 1.0, "refine", restart) - search.x
+        # not a point at distance 1 less x, which in large units is nothing but rounding
+        direction = random_direction(search, "refine", restart)
         radius = torch.where(search.distance.isfinite(), search.distance, 0.0).to(search.x)
         start = search.x + radius.unsqueeze(-1) * direction
         todo = (search.distance > 0) & search.distance.isfinite()
@@ -38,6 +39,23 @@ def refine(
         todo = (search.distance > 0) & search.distance.isfinite()
         for _ in range(rounds):
             todo = shrink(search, search.example, todo, factor)
+
+
+def reach_out(search: Search, radius: Tensor, *, starts: int = 2, doublings: int = 10) -> None:
+    """Look for examples where none is known, from random starts in balls that grow from ``radius`` (M, N).
+
+    A gradient at the sample says nothing of what lies behind a flat region, or behind a place where another class is
+    nearly as strong.
+    """
+    for doubling in range(doublings + 1):
+        for start in range(starts):
+            todo = search.distance.isinf() & radius.isfinite() & (radius > 0)
+            if not bool(todo.any()):
+                return
+            ball = torch.where(todo, 2.0**doubling * radius, 0.0)
+            direction = random_direction(search, "reach", doubling, start)
+            begin = search.x + ball.to(search.x).unsqueeze(-1) * direction
+            shrink(search, begin, todo, 1.0, radius=ball)
 
 
 def shrink(

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_classifier, margins_of
+from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.closest import first_examples
+from undertow.adversary.contradictions import contradictions_between
 from undertow.adversary.crown import certified_radii
+from undertow.adversary.estimate import estimated_radii
 from undertow.adversary.exact import exact_distance
+from undertow.adversary.execution import rounded_radii
 from undertow.adversary.geometry import check_norm, lengths
 from undertow.adversary.guided import find_by_certificate, follow_certificate
 from undertow.adversary.layers import Kink, Stage, stages_of
-from undertow.adversary.objectives import gradient
-from undertow.adversary.refine import refine
-from undertow.adversary.search import Search, begin, generator
+from undertow.adversary.line import try_lines
+from undertow.adversary.refine import reach_out, refine, shrink
+from undertow.adversary.search import Search, begin
 from undertow.adversary.two_layer import two_layer_of
 from undertow.adversary.validation import as_labels
 from undertow.errors import InputError
@@ -33,19 +38,34 @@ _NARROW = 64  # hidden neurons up to which exact="auto" tries
 class Robustness:
     """Per sample, (N,) or (M, N): ``certified`` ≤ radius ≤ ``attacked``, all 0 for clean errors.
 
-    ``exact`` is NaN where it was not computed or did not finish; ``status`` says which, per sample:
-    "exact", "time-limit", "none-found" (nothing in a very large ball) or "not-tried". ``certificate`` names
-    how ``certified`` was obtained: "linear-exact" and "crown" are proofs, "lipschitz-estimate" is not one.
+    No side is cut off at another: where they contradict each other by more than rounding, ``contradictions`` says so.
     """
 
     certified: Tensor
+    """A lower bound of the radius that was proved, rounding of the proof included; 0 where nothing was."""
+    proved: Tensor
+    """Whether a proof was attempted and is behind ``certified``: for chains of known layers, and for clean errors."""
+    estimate: Tensor
+    """q/max‖∇q‖ over points near the sample: a first-order guess, on either side of the radius."""
     attacked: Tensor
+    """The norm of the closest adversarial example found, which is in ``examples``; inf where none was."""
     exact: Tensor
+    """The radius itself; NaN where it was not computed or did not finish (see ``status``)."""
+    rounding: Tensor
+    """By how much the radius of the network as executed may differ from that of the function it computes."""
     status: tuple[str, ...] | tuple[tuple[str, ...], ...]
+    """Of ``exact``, per sample: "exact", "time-limit", "none-found" (in a very large ball) or "not-tried"."""
     certificate: str
-    proved: bool
+    """How ``certified`` was proved: "linear-exact", "crown", or "none"."""
+    contradictions: tuple[str, ...]
+    """A sentence for each sample whose sides contradict each other beyond rounding: one of them is wrong."""
     norm: float
     examples: Tensor
+
+    @property
+    def share_proved(self) -> float:
+        """The share of samples with a proof: to be said beside every mean of certified radii."""
+        return float(self.proved.double().mean())
 
 
 def robustness(
@@ -63,13 +83,24 @@ def robustness(
 ) -> Robustness:
     """Bracket the distance R(x) from each sample to the nearest input that is classified wrongly.
 
-    ``attacked`` is the norm of the closest adversarial example of targeted FAB and DeepFool, shortened by APGD
-    in ever smaller balls and from where the certificate is weakest; inf where none was found. ``shorten=False``
-    saves most of the cost: where there is a certificate, DeepFool and its weakest points are left, about 1 % longer.
-    ``certified`` comes from linear bounds (CROWN) on chains of affine layers
-    and ReLU or leaky ReLU; for other networks it is the estimate q / max‖∇q‖ over points sampled in the ball, and
-    ``proved`` is False. ``exact`` (two-layer networks; "auto": up to 64 neurons) is branch and bound for L2
-    and a mixed-integer program for L∞, ``seconds`` for each network, shared by its samples.
+    ``certified`` is proved by linear bounds (CROWN) on chains of affine layers and ReLU or leaky ReLU, about the
+    function in exact arithmetic; for other networks it is 0, ``proved`` is False, and there is an ``estimate``.
+
+    ``attacked`` is the norm of the closest adversarial example of targeted FAB and DeepFool, or on the way to a
+    point that is decided otherwise, shortened by APGD in ever smaller balls and from where the certificate is weakest.
+
+    Args:
+        net: a network, several of one architecture, any function (B, …) → (B, k), or a `Classifier`.
+        x, y: samples (N, …) in raw units, and their labels.
+        norm: 1, 2 or "inf".
+        exact: whether to solve two-layer networks, by branch and bound for L2 and a mixed-integer program for L1 and
+            L∞; "auto" does so up to 64 neurons.
+        seconds: for each network, shared by its samples: what exact radii may take.
+        shorten: False saves most of the cost of the attack: where there is a certificate, DeepFool and its weakest
+            points are left, about 1 % longer.
+        bounds: the smallest and the largest valid input; None leaves inputs free.
+        readout: how outputs become classes, see `Classifier`.
+        seed: of the attacks.
 
     >>> line = nn.Sequential(nn.Linear(2, 1, bias=False)).requires_grad_(False)
     >>> _ = line[0].weight.copy_(torch.tensor([[3.0, 4.0]]))
@@ -79,53 +110,84 @@ def robustness(
     """
     if exact not in (True, False, "auto"):
         raise InputError(f"exact={exact!r} must be True, False or 'auto'")
-    classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm)
+    classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm, one=True)
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
-        read = [stages_of(classifier, module, x) for module in classifier.modules]
-        chains = [chain for chain in read if chain is not None]
-        chains = chains if len(chains) == len(read) else []
-        _attack(search, chains, x.shape[1:], shorten=shorten)
-        if chains:
-            linear = not any(isinstance(stage, Kink) for chain in chains for stage in chain)
-            certificate, proved = ("linear-exact" if linear and scorer.bounds is None else "crown"), True
-            certified = torch.stack(
-                [
-                    certified_radii(chain, x, y, length, ceiling=d)
-                    for chain, d in zip(chains, search.distance, strict=True)
-                ]
-            )
-        else:
-            certificate, proved = "lipschitz-estimate", False
-            certified = _lipschitz_estimate(scorer, search)
+        chains = [stages_of(classifier, module, x) for module in classifier.modules]
+        certified, proved = _certify(chains, search, x)
+        estimate, steepest = estimated_radii(search)
+        _attack(search, chains, certified, estimate, x.shape[1:], shorten=shorten)
         values, statuses = _solve(chains, search, x, exact, seconds)
-    # certificates hold for the network in float64; one in float32 may round an example across the boundary
-    certified = torch.minimum(certified, search.distance)
-    many, examples = classifier.several, search.example.reshape(-1, *x.shape)
+        rounding, artefact = rounded_radii(classifier, search, x, steepest)
+    # an example that float64 decides rightly is one of rounding, by as much as the certificate says
+    missing = torch.where(artefact & (certified > search.distance), certified - search.distance, 0.0)
+    rounding = torch.maximum(rounding, missing)
+    contradictions = contradictions_between(certified, values, search.distance, rounding)
+    if contradictions:
+        warnings.warn("robustness contradicts itself: " + "; ".join(contradictions[:5]), stacklevel=2)
+    many = classifier.several
     return Robustness(
         certified=_squeezed(certified, many),
+        proved=_squeezed(proved, many),
+        estimate=_squeezed(estimate, many),
         attacked=_squeezed(search.distance, many),
         exact=_squeezed(values, many),
+        rounding=_squeezed(rounding, many),
         status=tuple(statuses) if many else statuses[0],
-        certificate=certificate,
-        proved=proved,
+        certificate=_named(chains, scorer.bounds),
+        contradictions=contradictions,
         norm=length,
-        examples=_squeezed(examples, many),
+        examples=_squeezed(search.example.reshape(-1, *x.shape), many),
     )
 
 
-def _attack(search: Search, chains: Sequence[list[Stage]], shape: torch.Size, *, shorten: bool) -> None:
+def _certify(chains: Sequence[list[Stage] | None], search: Search, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Proved lower bounds (M, N), and whether each is more than nothing; clean errors are proved to have radius 0."""
+    right = search.margin > 0
+    certified, proved = torch.zeros_like(search.distance), ~right
+    for member, chain in enumerate(chains):
+        if chain is not None:
+            proved[member] = True
+            own = right[member]
+            if bool(own.any()):
+                certified[member, own] = certified_radii(chain, x[own], search.y[own], search.norm)
+    return certified, proved
+
+
+def _named(chains: Sequence[list[Stage] | None], box: tuple[float, float] | None) -> str:
+    if not chains or any(chain is None for chain in chains):
+        return "none"
+    linear = not any(isinstance(stage, Kink) for chain in chains for stage in chain or [])
+    return "linear-exact" if linear and box is None else "crown"
+
+
+def _attack(
+    search: Search,
+    chains: Sequence[list[Stage] | None],
+    certified: Tensor,
+    estimate: Tensor,
+    shape: torch.Size,
+    *,
+    shorten: bool,
+) -> None:
     """The closest examples: what gradients find, then from the certificate if there is one, then shortened."""
+    known = [chain for chain in chains if chain is not None]
+    guided = bool(known) and len(known) == len(chains)
     # From the certificate DeepFool's examples end where FAB's do.
-    first_examples(search, quick=bool(chains) and not shorten)
-    if chains:
-        find_by_certificate(search, chains, shape)
+    first_examples(search, quick=guided and not shorten)
+    if guided:
+        find_by_certificate(search, known, shape, certified)
+    try_lines(search)
+    scale = lengths(search.x, search.norm)
+    reach_out(search, torch.where(estimate.isfinite(), estimate, scale))
+    try_lines(search)  # to what this has found
+    if guided:
         if shorten:  # nearly to the end first: an example that is shorter early may end in a worse place
             refine(search, factors=(0.9, 0.97), restarts=0)
-        follow_certificate(search, chains, shape)
+        follow_certificate(search, known, shape)
     if shorten:
-        refine(search, restarts=0 if chains else 3)
+        refine(search, restarts=0 if guided else 3)
 
 
 def _squeezed(value: Tensor, many: bool) -> Tensor:
@@ -133,51 +195,43 @@ def _squeezed(value: Tensor, many: bool) -> Tensor:
 
 
 def _solve(
-    chains: Sequence[list[Stage]], search: Search, x: Tensor, exact: bool | str, seconds: float
+    chains: Sequence[list[Stage] | None], search: Search, x: Tensor, exact: bool | str, seconds: float
 ) -> tuple[Tensor, list[tuple[str, ...]]]:
-    """Exact radii (M, N), NaN where unknown, and a status each."""
+    """Exact radii (M, N), NaN where unknown, and a status each; where no example was known, the one found is kept."""
     values = torch.full_like(search.distance, math.nan)
     statuses = [["not-tried"] * len(x) for _ in range(len(search.distance))]
+    ends = search.x.repeat(len(search.distance), 1, 1)
     for member, chain in enumerate(chains if exact is not False else []):
-        net = two_layer_of(chain, x[:1])
-        if net is None or (exact == "auto" and len(net.bias) > _NARROW):
+        net = None if chain is None else two_layer_of(chain, x[:1])
+        if net is None or (exact == "auto" and len(net.weight) > _NARROW):
             continue
         deadline = time.monotonic() + seconds
         for index in range(len(x)):
-            share = (deadline - time.monotonic()) / (len(x) - index)
             upper = float(search.distance[member, index])
-            point = search.x[index].double().cpu().numpy()
+            if upper == 0:
+                values[member, index], statuses[member][index] = 0.0, "exact"
+                continue
             found = exact_distance(
                 net,
-                point,
+                search.x[index].double().cpu().numpy(),
                 int(search.y[index]),
                 norm=search.norm,
                 upper=upper,
                 box=search.scorer.bounds,
-                seconds=share,
+                seconds=(deadline - time.monotonic()) / (len(x) - index),
             )
             statuses[member][index] = found.status
             if found.status == "exact":
-                values[member, index] = min(found.upper, upper)
+                values[member, index] = found.upper
+            if found.delta is not None:
+                ends[member, index] += torch.from_numpy(np.ascontiguousarray(found.delta)).to(ends)
+    _keep(search, ends, values)
     return values, [tuple(status) for status in statuses]
 
 
-def _lipschitz_estimate(scorer: Scorer, search: Search, *, points: int = 32) -> Tensor:
-    """q(x) / max ‖∇q‖_dual over points drawn in the ball of the attacked radius: an estimate, not a proof.
-
-    R(x) ≥ q(x)/β holds when β bounds the gradient of the margin everywhere in the ball; a maximum over
-    finitely many points may be smaller.
-    """
-    dual = 1.0 if search.norm == math.inf else 2.0
-    radius = torch.where(search.distance.isfinite(), search.distance, 1.0).to(search.x).unsqueeze(-1)
-    steepest = torch.zeros_like(search.distance)
-    source = generator(search.seed, "lipschitz")
-    for point in range(points):
-        noise = torch.randn(search.x.shape, generator=source).to(search.x)
-        noise = noise / lengths(noise, search.norm).to(noise).unsqueeze(-1) * (point / (points - 1))
-        _, _, slope = gradient(scorer, search.x + radius * noise, lambda s: margins_of(s, search.y))
-        size = slope.double().abs().sum(-1) if dual == 1 else lengths(slope, 2.0)
-        steepest = torch.maximum(steepest, size)
-    estimate = search.margin.clamp(min=0).double() / torch.where(steepest > 0, steepest, 1.0)
-    estimate = torch.where(steepest > 0, estimate, math.inf)
-    return torch.minimum(estimate, search.distance)
+def _keep(search: Search, ends: Tensor, exact: Tensor) -> None:
+    """Examples of the exact search where the attacks had none, from the point on the boundary to a little beyond it."""
+    for further in (1e-5, 1e-3, 1e-1):
+        lacking = search.distance.isinf() & exact.isfinite()
+        radius = torch.where(lacking, (1 + further) * exact, 0.0)
+        shrink(search, ends, lacking, 1.0, radius=radius)

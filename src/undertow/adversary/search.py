@@ -18,7 +18,7 @@ from undertow.adversary.apgd import Batch, Found, take
 from undertow.adversary.classifier import Scorer, margins_of
 from undertow.adversary.geometry import clip, lengths, project
 
-__all__ = ["Search", "begin", "generator", "random_start"]
+__all__ = ["Search", "begin", "generator", "random_direction", "random_start"]
 
 Attack = Callable[[Scorer, Batch], Found]
 
@@ -159,8 +159,8 @@ def generator(seed: int, *labels: object) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
 
 
-def random_start(search: Search, eps: float, *labels: object) -> Tensor:
-    """A point (N, d) on the sphere of radius ε around each sample, clipped to the box.
+def random_direction(search: Search, *labels: object) -> Tensor:
+    """A direction of norm 1 for each sample, (N, d).
 
     Drawn per sample on the CPU: the same for every member, every order of the samples, every chunk size and device.
     """
@@ -170,8 +170,12 @@ def random_start(search: Search, eps: float, *labels: object) -> Tensor:
         noise = noise / noise.abs().amax(-1, keepdim=True)
     else:
         noise = torch.randn(search.x.shape, generator=source)
-        noise = noise / noise.norm(dim=-1, keepdim=True)
-    noise = noise.to(search.x)[search.place]
+        noise = noise / noise.norm(search.norm, dim=-1, keepdim=True)
+    return noise.to(search.x)[search.place]
+
+
+def random_start(search: Search, eps: float, *labels: object) -> Tensor:
+    """A point (N, d) on the sphere of radius ε around each sample, clipped to the box."""
     radius = torch.full(search.y.shape, eps, dtype=search.x.dtype, device=search.x.device)
-    moved = search.x + eps * noise
+    moved = search.x + eps * random_direction(search, *labels)
     return clip(project(moved, search.x, radius, search.norm, None), search.scorer.bounds)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,26 +13,34 @@ from torch import Tensor
 
 from undertow.adversary.layers import Affine, Kink, Stage
 
-__all__ = ["Distance", "Gap", "TwoLayer", "two_layer_of"]
+__all__ = ["Distance", "Gap", "TwoLayer", "dual_norms", "two_layer_of"]
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Distance:
-    """A radius between ``lower`` and ``upper``; ``status`` is "exact", "time-limit" or "none-found"."""
+    """A radius between ``lower`` and ``upper``; ``status`` is "exact", "time-limit" or "none-found".
+
+    ``delta`` is a perturbation of that size, where one was found.
+    """
 
     lower: float
     upper: float
     status: str
+    delta: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class TwoLayer:
-    """s(x) = V max(h, slope·h) + c with h = W x + b."""
+    """s(x) − s_0(x) = V max(h, slope·h) + c with h = W x + b.
+
+    What all classes have in common is left out before anything is added up: a bias of 10¹² on every score changes no
+    decision, and would cost twelve digits. ``hidden`` computes h layer by layer, in float64.
+    """
 
     weight: Array
-    bias: Array
+    hidden: Callable[[Array], Array]
     head: Array
     shift: Array
     slope: float
@@ -38,37 +48,68 @@ class TwoLayer:
     def gap(self, x: Array, label: int, target: int) -> Gap:
         """s_label − s_target, up to a positive factor, as a function of the perturbation of x.
 
-        max(h, s·h) is positively homogeneous, so each neuron is given a weight of length 1, and the largest
-        entry of the head is 1 too: the solvers' absolute tolerances then mean the same for every network.
+        max(h, s·h) is positively homogeneous, so each neuron can be given a weight of length 1.
         """
         length = np.linalg.norm(self.weight, axis=1)
         length = np.where(length > 0, length, 1.0)
         head = (self.head[label] - self.head[target]) * length
-        factor = max(float(np.abs(head).max()), 1e-300)
-        shift = float(self.shift[label] - self.shift[target])
-        weight = self.weight / length[:, None]
-        hidden = (self.weight @ x + self.bias) / length
-        return Gap(hidden=hidden, weight=weight, head=head / factor, shift=shift / factor, slope=self.slope)
+        hidden = self.hidden(x) / length
+        terms = head * np.maximum(hidden, self.slope * hidden)
+        level = math.fsum([*terms, self.shift[label], -self.shift[target]])
+        normal = np.zeros(self.weight.shape[1])
+        return Gap(level, normal, hidden, self.weight / length[:, None], head, self.slope)
 
 
 @dataclass(frozen=True, eq=False)
 class Gap:
-    """g(δ) = shift + Σ_j head_j · max(h_j, slope·h_j), h = hidden + weight·δ."""
+    """g(δ) = level + normal·δ + Σ_j head_j (act(h_j + w_j·δ) − act(h_j)), act(h) = max(h, slope·h)."""
 
+    level: float
+    normal: Array
     hidden: Array
     weight: Array
     head: Array
-    shift: float
     slope: float
 
     def __call__(self, delta: Array) -> float:
-        h = self.hidden + self.weight @ delta
-        return float(self.shift + self.head @ np.maximum(h, self.slope * h))
+        moved = self.act(self.hidden + self.weight @ delta) - self.act(self.hidden)
+        return float(self.level + self.normal @ delta + self.head @ moved)
+
+    def act(self, h: Array) -> Array:
+        return np.maximum(h, self.slope * h)
 
     def limits(self, radius: float, norm: float) -> tuple[Array, Array]:
         """Lower and upper limits of every h_j in the ball."""
-        dual = np.abs(self.weight).sum(1) if norm == np.inf else np.linalg.norm(self.weight, axis=1)
-        return self.hidden - radius * dual, self.hidden + radius * dual
+        spread = radius * dual_norms(self.weight, norm)
+        return self.hidden - spread, self.hidden + spread
+
+    def within(self, radius: float, norm: float) -> Gap:
+        """The same function on the ball of this radius, in its units: of δ/radius, and divided by the level.
+
+        Neurons that cannot switch in the ball are part of ``normal``; of the others |h_j| ≤ ‖w_j‖_dual. Solvers have
+        absolute tolerances: in these numbers, all of which are about 1, they mean the same in every unit of the input
+        and of the logits.
+        """
+        lower, upper = self.limits(radius, norm)
+        open_ended = (lower < 0) & (upper > 0) & (self.head != 0) & (self.slope != 1)
+        slopes = np.where(self.hidden > 0, 1.0, self.slope)
+        normal = self.normal + (self.head * slopes)[~open_ended] @ self.weight[~open_ended]
+        factor = radius / self.level
+        return Gap(
+            level=1.0,
+            normal=normal * factor,
+            hidden=self.hidden[open_ended] / radius,
+            weight=self.weight[open_ended],
+            head=self.head[open_ended] * factor,
+            slope=self.slope,
+        )
+
+
+def dual_norms(rows: Array, norm: float) -> Array:
+    """The largest change that a perturbation of norm 1 can make to each row·δ."""
+    if norm == 2:
+        return np.asarray(np.linalg.norm(rows, axis=-1))
+    return np.asarray(np.abs(rows).sum(-1) if norm == math.inf else np.abs(rows).max(-1))
 
 
 def two_layer_of(stages: list[Stage], sample: Tensor) -> TwoLayer | None:
@@ -79,19 +120,34 @@ def two_layer_of(stages: list[Stage], sample: Tensor) -> TwoLayer | None:
     kinks = [index for index, stage in enumerate(stages) if isinstance(stage, Kink)]
     if len(kinks) > 1:
         return None
-    cut = kinks[0] if kinks else len(stages)
-    inner = _matrix(stages[:cut], sample.double())
-    hidden = torch.zeros(1, len(inner[1]), dtype=torch.float64, device=sample.device)
-    for stage in stages[:cut]:
-        assert isinstance(stage, Affine)
-        sample = stage.apply(sample.double())
-    outer = _matrix(stages[cut + 1 :], sample.double()) if kinks else _matrix([], hidden)
-    kink = stages[cut] if kinks else None
-    return TwoLayer(*inner, *outer, slope=kink.slope if isinstance(kink, Kink) else 1.0)
+    sample = sample.double()
+    if not kinks:
+        weight, bias = _matrix(stages, sample, against_first=True)
+        return TwoLayer(
+            weight, lambda x: weight @ x + bias, np.eye(len(bias)), np.zeros(len(bias)), slope=1.0
+        )
+    inner, kink, outer = stages[: kinks[0]], stages[kinks[0]], stages[kinks[0] + 1 :]
+    assert isinstance(kink, Kink)
+
+    def hidden(x: Array) -> Array:
+        value = torch.as_tensor(x, dtype=torch.float64, device=sample.device).reshape(sample.shape)
+        return np.asarray(_through(inner, value)[0].flatten().cpu().numpy())
+
+    weight, _ = _matrix(inner, sample)
+    head, shift = _matrix(outer, _through(inner, sample), against_first=True)
+    return TwoLayer(weight, hidden, head, shift, slope=kink.slope)
 
 
-def _matrix(stages: list[Stage], sample: Tensor) -> tuple[Array, Array]:
-    """The matrix and the bias, on flat features, of consecutive affine stages."""
+def _through(stages: list[Stage], value: Tensor) -> Tensor:
+    with torch.no_grad():
+        for stage in stages:
+            assert isinstance(stage, Affine)
+            value = stage.apply(value)
+    return value
+
+
+def _matrix(stages: list[Stage], sample: Tensor, *, against_first: bool = False) -> tuple[Array, Array]:
+    """The matrix and the bias, on flat features, of consecutive affine stages; or of outputs less the first of them."""
     shapes, value = [], sample
     with torch.no_grad():
         for stage in stages:
@@ -99,7 +155,8 @@ def _matrix(stages: list[Stage], sample: Tensor) -> tuple[Array, Array]:
             shapes.append(value.shape[1:])
             value = stage.apply(value)
     size = value[0].numel()
-    rows = torch.eye(size, dtype=torch.float64, device=sample.device).reshape(size, *value.shape[1:])
+    rows = torch.eye(size, dtype=torch.float64, device=sample.device)
+    rows = (rows - rows[:1] if against_first else rows).reshape(size, *value.shape[1:])
     bias = torch.zeros(size, dtype=torch.float64, device=sample.device)
     for stage, shape in zip(reversed(stages), reversed(shapes), strict=True):
         assert isinstance(stage, Affine)

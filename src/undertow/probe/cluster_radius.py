@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from undertow.adversary.classifier import Classifier
+    from undertow.adversary.robustness import Robustness
 
 __all__ = ["ClusterRadius"]
 
@@ -36,9 +37,10 @@ class ClusterRadius:
     cluster with the largest output, wrong when it is another one; its keys begin with ``native:``. Readings:
 
     - ``accuracy``, and ``steepness``, the mean of √d·‖∇q‖/q over correct points: the gradient at equal margin;
-    - mean radii in units of √d: ``certified``; ``attacked``, the best of a general attack and of the averaged
-      direction; ``averaged``, along ∓(Σ_{J₊} μ_j − Σ_{J₋} μ_j) (binary decisions); ``exact`` for the first ``exact``
-      points, where at most eight neurons speak against a decision, and ``exact/attacked`` on the same points;
+    - mean radii in units of √d: ``certified``, a proved lower bound, and ``proved``, the share of points with a proof
+      (the others count as 0); ``attacked``, the best of a general attack and of the averaged direction; ``averaged``,
+      along ∓(Σ_{J₊} μ_j − Σ_{J₋} μ_j) (binary decisions); ``exact`` for the first ``exact`` points, where at most
+      eight neurons speak against a decision, and ``exact/attacked`` on the same points;
     - shares of the points that survive, by side: ``certified@ε``, ``attacked@ε`` and ``averaged@ε`` for every ε of
       ``eps``, in units of √d, and ``certified@reach`` and so on at ``reach``·√(d/k).
 
@@ -108,11 +110,16 @@ class _Radius:
             attacked = torch.minimum(attacked, along.to(attacked))
         yield "accuracy", float((attacked > 0).double().mean())
         yield "certified", float(found.certified.mean()) / unit
+        yield "proved", found.share_proved
         yield "attacked", float(attacked.mean()) / unit
         if along is not None:
             yield "averaged", float(along.mean()) / unit
         if solved := min(options.exact, len(x)):
-            yield from self._exact(classifier, small[:solved], labels[:solved], attacked[:solved], unit)
+            radii = self._exact(classifier, small[:solved], labels[:solved], attacked[:solved])
+            if radii is not None:
+                _compare(found, radii, attacked)
+                yield "exact", float(radii.mean()) / unit
+                yield "exact/attacked", float(radii.sum()) / max(float(attacked[:solved].sum()), 1e-300)
         if len(steepness):
             yield "steepness", unit * float(steepness.mean())
         sides = {"certified": found.certified, "attacked": attacked, "averaged": along}
@@ -144,8 +151,11 @@ class _Radius:
         return Classifier(small, readout=groups), points, (self.clusters.signs.to(y.device)[y] > 0).long()
 
     def _exact(
-        self, classifier: Classifier, points: Tensor, labels: Tensor, attacked: Tensor, unit: float
-    ) -> Iterator[tuple[str, float]]:
+        self, classifier: Classifier, points: Tensor, labels: Tensor, attacked: Tensor
+    ) -> Tensor | None:
+        """The radii of these points; None for a decision with more neurons against it than are solved."""
+        import torch
+
         from undertow.adversary.exact import exact_distance
         from undertow.adversary.layers import stages_of
         from undertow.adversary.two_layer import two_layer_of
@@ -157,15 +167,24 @@ class _Radius:
         head = two_layer.head
         against = max(int((own - other < 0).sum()) for own in head for other in head)
         if against > _BRANCHES:
-            return  # by the size and not by the clock: records must not depend on how fast a machine is
+            return None  # by the size and not by the clock: records must not depend on how fast a machine is
         radii = [
             exact_distance(two_layer, point, label, norm=2.0, upper=upper, box=None, seconds=math.inf).upper
             for point, label, upper in zip(
                 points.cpu().numpy(), labels.tolist(), attacked.tolist(), strict=True
             )
         ]
-        yield "exact", sum(radii) / len(radii) / unit
-        yield "exact/attacked", sum(radii) / max(float(attacked.sum()), 1e-300)
+        return torch.tensor(radii).to(attacked)
+
+
+def _compare(found: Robustness, exact: Tensor, attacked: Tensor) -> None:
+    """Warn, with the samples and both values, where what was proved, solved and attacked contradict each other."""
+    from undertow.adversary.contradictions import contradictions_between
+
+    some = slice(len(exact))
+    sides = (found.certified[some], exact, attacked[some], found.rounding[some])
+    if contradictions := contradictions_between(*(side.unsqueeze(0) for side in sides)):
+        warnings.warn("cluster-radius contradicts itself: " + "; ".join(contradictions), stacklevel=2)
 
 
 def _steepness(classifier: Classifier, x: Tensor, y: Tensor) -> Tensor:

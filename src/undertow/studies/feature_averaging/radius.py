@@ -27,7 +27,7 @@ from undertow.studies.study import Figure
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["CLAIMS", "FIGURES", "exponent_note", "provable", "radii"]
+__all__ = ["CLAIMS", "FIGURES", "exponent_note", "provable", "radii", "share_proved"]
 
 _THEOREM = "Li, Pan, Lyu & Li 2025, slides: Averaged Features are Non-robust Features"
 _BY_D = tuple(BY_DIMENSION)
@@ -54,6 +54,12 @@ def provable(table: polars.DataFrame, *, optimal: bool = False) -> polars.DataFr
     import polars
 
     return table.filter((polars.col("threshold") - (THRESHOLD if optimal else 0.5)).abs() < 1e-9)
+
+
+def share_proved(table: polars.DataFrame) -> float:
+    """The share of points with a proof behind their certified radius; records without it are of two-layer networks."""
+    known = table["proved"].drop_nulls().to_list() if "proved" in table.columns else []
+    return statistics.fmean(known) if known else 1.0
 
 
 def collapse(frame: polars.DataFrame) -> Finding:
@@ -111,9 +117,12 @@ def direction_optimal(frame: polars.DataFrame) -> Finding:
     means = [
         statistics.fmean(table[side].to_list()) for side in ("certified", "exact", "attacked", "averaged")
     ]
+    means.insert(1, 100 * share_proved(table))
     note = (
         f"effect: radius along −Σμ_+ + Σμ_− / exact radius at d = {most(table, 'd')}; in units of √d "
-        "certified {:.3f}, exact {:.3f}, best attack {:.3f}, averaged direction {:.3f}".format(*means)
+        "certified ≥ {:.3f} ({:.0f} % proved), exact {:.3f}, best attack ≤ {:.3f}, averaged direction {:.3f}".format(
+            *means
+        )
     )
     return decide(by_seed(ratio, "ratio"), below=1.15, within=POSITIVE, note=note)
 
