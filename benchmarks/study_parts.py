@@ -6,6 +6,7 @@ those that every trial's provenance holds.
 
     python benchmarks/study_parts.py                                                  smoke scale of feature averaging
     python benchmarks/study_parts.py --scale paper --parts min-vidal slabs --runs RUNS
+    python benchmarks/study_parts.py --scale laptop --first-seed 100 --runs RUNS      the same on other seeds
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 
 from undertow.runs.engines.here import Here
 from undertow.runs.grid import Group, StudyConfig
+from undertow.runs.seed_sets import replicated
 from undertow.runs.store import Store
 from undertow.runs.sweep import sweep
 from undertow.runs.watch import Watch
@@ -79,12 +81,14 @@ def main() -> None:
     parser.add_argument("--scale", choices=("smoke", "laptop", "paper"), default="smoke")
     parser.add_argument("--variant", default="paper")
     parser.add_argument("--parts", nargs="+", default=[])
+    parser.add_argument("--first-seed", type=int, help="replicate on as many seeds from this one on")
     parser.add_argument("--runs", type=Path, help="keep the trials in this folder")
     parser.add_argument("--seconds-budget", type=float, default=float("inf"), help="stop after so long")
     options = parser.parse_args()
 
     print(f"{options.study}, {options.scale}, {options.variant}, on {machine()}, torch {torch.__version__}")
     studies = find(options.study).grids(options.scale, options.variant, parts=options.parts)
+    studies, _ = replicated(studies, first=options.first_seed)
     with tempfile.TemporaryDirectory() as scratch:
         store = Store(options.runs or scratch)
         clock = Clock(store, studies)

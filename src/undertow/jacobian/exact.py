@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from undertow.jacobian.eigen import largest_eigenvalue
 from undertow.jacobian.operator import JacobianOperator
+from undertow.jacobian.rounding import Pullbacks
 
 __all__ = ["ExactNorms", "exact_norms", "rounding_bound"]
 
@@ -21,7 +21,7 @@ class ExactNorms:
 
     value: Tensor
     vectors: Tensor | None
-    pullback: Callable[[Tensor], Tensor]
+    pullbacks: Pullbacks
 
 
 def exact_norms(operator: JacobianOperator, *, keep_vectors: bool = False) -> ExactNorms:
@@ -29,10 +29,10 @@ def exact_norms(operator: JacobianOperator, *, keep_vectors: bool = False) -> Ex
 
     That takes one product per basis vector of that side.
     """
-    gram, scale, pullback = operator.gram()
+    gram, scale, pullbacks = operator.gram()
     eigenvalue, vector = largest_eigenvalue(gram.double(), keep_vectors=keep_vectors)
     norms = eigenvalue.clamp_min(0).sqrt() * scale.double()
-    return ExactNorms(norms, None if vector is None else vector.to(operator.dtype), pullback)
+    return ExactNorms(norms, None if vector is None else vector.to(operator.dtype), pullbacks)
 
 
 def rounding_bound(value: Tensor, operator: JacobianOperator) -> Tensor:

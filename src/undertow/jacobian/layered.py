@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from undertow.jacobian.factor import Factor
 from undertow.jacobian.perturbation import Noise
 from undertow.jacobian.promotion import Promoting
+from undertow.jacobian.rounding import Pullbacks
 from undertow.sequences import unrolled
 
 __all__ = ["LayeredOperator", "Layers", "layers_of", "scaled_gram"]
@@ -198,17 +199,20 @@ class LayeredOperator:
                 product = self._times(factor, product)
         return product
 
-    def gram(self) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
+    def gram(self) -> tuple[Tensor, Tensor, Pullbacks]:
         if self._through_kernel:
             weight, slope = self.factors[0].weight, self.slopes[0]
             assert slope is not None
             scale = weight.abs().amax((1, 2)).clamp_min(torch.finfo(self.dtype).tiny)
             shared = weight / scale[:, None, None]
             gram = self._own(shared @ shared.mT)
-            return slope[:, :, None] * gram * slope[:, None, :], self._own(scale), self.vjp
+            return slope[:, :, None] * gram * slope[:, None, :], self._own(scale), self._pullbacks
         if self.out_size <= self.in_size:
             return scaled_gram(self.rows(), transposed=False)
         return scaled_gram(self.columns(), transposed=True)
+
+    def _pullbacks(self, vectors: Sequence[Tensor]) -> Iterator[Tensor]:
+        return map(self.vjp, vectors)
 
     def _own(self, per_network: Tensor) -> Tensor:
         """Every sample's own of what each network has, (M, …) to (N, …)."""
@@ -227,7 +231,7 @@ class LayeredOperator:
         return found.view(*several.shape[:2], -1)
 
 
-def scaled_gram(dense: Tensor, *, transposed: bool) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
+def scaled_gram(dense: Tensor, *, transposed: bool) -> tuple[Tensor, Tensor, Pullbacks]:
     """Gram matrices (N, k, k) of ``dense``/scale, (N, k, ·), the scales (N,), and v ↦ Jᵀv with J or Jᵀ = ``dense``.
 
     Scaled to order one, so that squares neither overflow nor vanish in float32.
@@ -235,12 +239,11 @@ def scaled_gram(dense: Tensor, *, transposed: bool) -> tuple[Tensor, Tensor, Cal
     scale = dense.abs().amax((1, 2)).clamp_min(torch.finfo(dense.dtype).tiny)
     scaled = dense / scale[:, None, None]
 
-    def pullback(cotangent: Tensor) -> Tensor:
-        if transposed:
-            return torch.bmm(dense, cotangent[:, :, None])[:, :, 0]
-        return torch.bmm(cotangent[:, None, :], dense)[:, 0]
+    def pullbacks(vectors: Sequence[Tensor]) -> Iterable[Tensor]:
+        # All at once: the Jacobians are read a single time.
+        return torch.bmm(torch.stack(list(vectors), 1), dense.mT if transposed else dense).unbind(1)
 
-    return scaled @ scaled.mT, scale, pullback
+    return scaled @ scaled.mT, scale, pullbacks
 
 
 def _stacked(weights: Sequence[Tensor]) -> Tensor:

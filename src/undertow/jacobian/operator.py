@@ -13,6 +13,7 @@ from torch.autograd import forward_ad
 from undertow.errors import ModelError
 from undertow.jacobian.checks import Network, check_network, prepare
 from undertow.jacobian.layered import LayeredOperator, layers_of, scaled_gram
+from undertow.jacobian.rounding import Pullbacks
 from undertow.jacobian.trace import leave_no_trace
 
 __all__ = ["AutogradOperator", "JacobianOperator", "build_operator", "jacobian_operator"]
@@ -53,8 +54,8 @@ class JacobianOperator(Protocol):
         """All Jacobians transposed, dense, of shape (N, in_size, out_size)."""
         ...
 
-    def gram(self) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
-        """Gram matrices of the Jacobians' smaller side, divided by scale², the scales (N,), and v ↦ Jᵀv as computed."""
+    def gram(self) -> tuple[Tensor, Tensor, Pullbacks]:
+        """Gram matrices of the Jacobians' smaller side, divided by scale², the scales (N,), and several Jᵀv."""
         ...
 
 
@@ -175,7 +176,7 @@ class AutogradOperator:
     def columns(self) -> Tensor:
         return _dense(self.jvp, self.in_size, self)
 
-    def gram(self) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
+    def gram(self) -> tuple[Tensor, Tensor, Pullbacks]:
         if self.out_size <= self.in_size:
             return scaled_gram(self.rows(), transposed=False)
         return scaled_gram(self.columns(), transposed=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +18,7 @@ from undertow.jacobian.operator import JacobianOperator
 from undertow.jacobian.power import power_iteration
 from undertow.jacobian.precisions import Precisions
 from undertow.jacobian.result import JacobianNorms
-from undertow.jacobian.rounding import Rounding, rounding_of
+from undertow.jacobian.rounding import Pullbacks, Rounding, rounding_of
 from undertow.status import Status
 
 __all__ = ["Method", "Plan", "default_steps"]
@@ -28,6 +27,7 @@ Method = Literal["auto", "exact", "krylov", "power", "power-authors"]
 _METHODS = ("auto", "exact", "krylov", "power", "power-authors")
 _SMALL_SIDE = 64
 _ONE_MATRIX = 1024
+_FEW = 64
 _EXACT = 1e-4  # relative rounding beyond which an exact norm is computed in float64
 _ROUNDING_SHARE = 0.1  # of the risk is for the bound on rounding
 
@@ -122,7 +122,7 @@ class Plan:
     def _exact(self, samples: Precisions) -> JacobianNorms:
         operator = samples.given
         found = exact_norms(operator, keep_vectors=self.keep_vectors)
-        rounding = self._rounding(samples, found.pullback)
+        rounding = self._rounding(samples, found.pullbacks)
         error = rounding.error + rounding_bound(found.value, operator)
         good = error <= self.rtol * found.value
         norms = JacobianNorms(
@@ -139,15 +139,17 @@ class Plan:
             return norms.with_status(Status.EXACT, otherwise=Status.ROUNDING)
         # What is called exact should be so to more than rtol, and float64 costs little more.
         again = (~(good & (error <= _EXACT * found.value)) | _vanishing(found.value)).nonzero()[:, 0]
-        return norms.replaced(again, lambda index: self._exact(_double(samples, index)))
+        return norms.replaced(again, lambda index: self._exact(_double(samples, index)), good=Status.EXACT)
 
     def _krylov(self, samples: Precisions, starts: Tensor, warm: Tensor | None) -> JacobianNorms:
         operator, good = samples.given, Status.CONVERGED if warm is None else Status.TRACKED
-        rounding = self._rounding(samples, operator.vjp)
+        rounding = self._rounding(samples, lambda vectors: map(operator.vjp, vectors))
 
         def in_double(index: Tensor) -> JacobianNorms:
             better, own = _double(samples, index), None if warm is None else warm[index]
             own = None if own is None else own.to(better.given.device, torch.float64)
+            if _few_on_a_gpu(better.given):
+                return self._exact(better)
             return self._krylov(better, starts[index].to(better.given.device, torch.float64), own)
 
         if samples.double is not None and bool((rounding.error > self.rtol * rounding.most).all()):
@@ -183,12 +185,12 @@ class Plan:
                 good, otherwise=Status.MAX_STEPS if bool(limit.all()) else Status.ROUNDING
             )
         again = (~sound | _vanishing(found.value)).nonzero()[:, 0]
-        return norms.with_status(good, otherwise=Status.MAX_STEPS).replaced(again, in_double)
+        return norms.replaced(again, in_double, good=good)
 
-    def _rounding(self, samples: Precisions, pullback: Callable[[Tensor], Tensor]) -> Rounding:
+    def _rounding(self, samples: Precisions, pullbacks: Pullbacks) -> Rounding:
         operator = samples.given
         like = torch.empty(operator.batch, operator.out_size, dtype=operator.dtype, device=operator.device)
-        return rounding_of(pullback, samples.perturbed, like=like, risk=_ROUNDING_SHARE * self.risk)
+        return rounding_of(pullbacks, samples.perturbed, like=like, risk=_ROUNDING_SHARE * self.risk)
 
     def _power(self, operator: JacobianOperator, starts: Tensor) -> JacobianNorms:
         form = "authors" if self.method == "power-authors" else "paper"
@@ -210,6 +212,13 @@ class Plan:
 def _double(samples: Precisions, index: Tensor) -> Precisions:
     assert samples.double is not None
     return samples.double(index)
+
+
+def _few_on_a_gpu(operator: JacobianOperator) -> bool:
+    """Whether Gram matrices take a GPU less time than launching the steps of a Lanczos run would."""
+    small = min(operator.in_size, operator.out_size)
+    structured = isinstance(operator, LayeredOperator) and operator.device.type == "cuda"
+    return structured and small <= _ONE_MATRIX and operator.batch <= _FEW
 
 
 def _vanishing(value: Tensor) -> Tensor:

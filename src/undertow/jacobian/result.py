@@ -62,18 +62,20 @@ class JacobianNorms:
         """``good`` where every sample converged."""
         return replace(self, status=good if bool(self.converged.all()) else otherwise)
 
-    def replaced(self, index: Tensor, others: Callable[[Tensor], JacobianNorms]) -> JacobianNorms:
-        """These norms with ``others`` in the place of the samples ``index``, if there are any."""
+    def replaced(
+        self, index: Tensor, others: Callable[[Tensor], JacobianNorms], *, good: Status
+    ) -> JacobianNorms:
+        """These norms with ``others`` in the place of the samples ``index``; ``good`` where all converged."""
         if len(index) == 0:
-            return self
+            return self.with_status(good, otherwise=Status.MAX_STEPS)
         better = others(index)
         tensors: dict[str, Any] = {}
         for name in (*_PER_SAMPLE, "vectors"):
             own, new = getattr(self, name), getattr(better, name)
             tensors[name] = None if own is None else own.index_copy(0, index, new.to(own))
         rest = torch.ones_like(self.converged).index_fill_(0, index, False)
-        own = better.status if bool(self.converged[rest].all()) else Status.MAX_STEPS
-        return replace(self, **tensors, status=Status.worst((own, better.status)))
+        kept = good if bool(self.converged[rest].all()) else Status.MAX_STEPS
+        return replace(self, **tensors, status=Status.worst((kept, better.status)))
 
     def expanded(self, count: int) -> JacobianNorms:
         """One sample's norm as that of ``count`` samples that all have the same Jacobian."""

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["DRAWS", "FEW_DRAWS", "FEW_SAFETY", "Pullback", "Rounding", "rounding_of", "seen_share"]
+__all__ = [
+    "DRAWS",
+    "FEW_DRAWS",
+    "FEW_SAFETY",
+    "Pullback",
+    "Pullbacks",
+    "Rounding",
+    "rounding_of",
+    "seen_share",
+]
 
 DRAWS = 3
 """Draws of noise, two vectors each: the effect of one perturbation, or of two that cancel, can be small by chance."""
@@ -20,6 +30,8 @@ FEW_SAFETY = 64.0
 """What a difference seen whole under two draws is multiplied by: both may be small by chance."""
 
 Pullback = Callable[[Tensor], Tensor]
+Pullbacks = Callable[[Sequence[Tensor]], Iterable[Tensor]]
+"""Several v ↦ Jᵀv one after the other, or at once where that is cheaper."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +57,13 @@ def seen_share(risk: float, vectors: int) -> float:
 
 
 def rounding_of(
-    given: Pullback, perturbed: Callable[[int], Pullback], *, like: Tensor, risk: float
+    given: Pullbacks, perturbed: Callable[[int], Pullback], *, like: Tensor, risk: float
 ) -> Rounding:
     """Compare Jᵀg with and without noise for a few vectors g of the shape (N, out_size) of ``like``.
 
     ``perturbed`` gives v ↦ Jᵀv for each draw of noise.
 
-    >>> twice, almost = (lambda v: 2.0 * v), (lambda v: (2 + 1e-6) * v)
+    >>> twice, almost = (lambda vectors: [2.0 * v for v in vectors]), (lambda v: (2 + 1e-6) * v)
     >>> found = rounding_of(twice, lambda draw: almost, like=torch.zeros(3, 5).double(), risk=1e-3)
     >>> bool((found.error >= 1e-6).all()), bool((found.error < 1e-4).all()), bool((found.most >= 2).all())
     (True, True, True)
@@ -59,30 +71,33 @@ def rounding_of(
     if like.shape[1] <= _FEW_OUTPUTS:
         return _of_every_row(given, perturbed, like)
     generator = torch.Generator(device=like.device).manual_seed(1)  # from 0 the Lanczos starts are drawn
+    options: dict[str, Any] = {"generator": generator, "dtype": like.dtype, "device": like.device}
+    vectors = [torch.randn(like.shape, **options) for _ in range(_VECTORS)]
     gap = length = torch.zeros(len(like), dtype=torch.float64, device=like.device)
-    for draw in range(DRAWS):
-        moved = perturbed(draw)
-        for _ in range(_VECTORS // DRAWS):
-            vector = torch.randn(like.shape, generator=generator, dtype=like.dtype, device=like.device)
-            image = given(vector)
-            length = torch.maximum(length, _length(image))
-            gap = torch.maximum(gap, _length(moved(vector) - image))
+    moved: Pullback | None = None
+    for place, (vector, image) in enumerate(zip(vectors, given(vectors), strict=True)):
+        if place % (_VECTORS // DRAWS) == 0:
+            moved = perturbed(place * DRAWS // _VECTORS)
+        assert moved is not None
+        length = torch.maximum(length, _length(image))
+        gap = torch.maximum(gap, _length(moved(vector) - image))
     share = seen_share(risk / 2, _VECTORS)
     return Rounding(gap / share, length / share)
 
 
-def _of_every_row(given: Pullback, perturbed: Callable[[int], Pullback], like: Tensor) -> Rounding:
+def _of_every_row(given: Pullbacks, perturbed: Callable[[int], Pullback], like: Tensor) -> Rounding:
     """The same where the outputs are so few that ‖E‖₂ ≤ ‖E‖_F comes from all rows of E."""
-    rows = []
-    for index in range(like.shape[1]):
-        vector = torch.zeros_like(like)
+    basis = [torch.zeros_like(like) for _ in range(like.shape[1])]
+    for index, vector in enumerate(basis):
         vector[:, index] = 1
-        rows.append((vector, given(vector)))
+    images = list(given(basis))
     gap = torch.zeros(len(like), dtype=torch.float64, device=like.device)
     for draw in range(FEW_DRAWS):
         moved = perturbed(draw)
-        gap = torch.maximum(gap, _total(_length(moved(vector) - image) for vector, image in rows))
-    return Rounding(FEW_SAFETY * gap, _total(_length(image) for _, image in rows))
+        gap = torch.maximum(
+            gap, _total(_length(moved(v) - image) for v, image in zip(basis, images, strict=True))
+        )
+    return Rounding(FEW_SAFETY * gap, _total(map(_length, images)))
 
 
 def _total(lengths: Iterable[Tensor]) -> Tensor:
