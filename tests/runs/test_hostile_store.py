@@ -160,6 +160,15 @@ def test_records_of_another_trial_are_refused_though_all_checksums_are_right(sto
     assert first in ReadableStore(store.path)
 
 
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"[" * 100_000, b"\xff"])
+def test_a_status_that_is_none_is_damage(content: bytes, store: Store) -> None:
+    trial = store.finished()[0]
+    resealed(store, trial, status_json=content)
+    with pytest.raises(StoreError, match=r"status\.json is damaged"):
+        store.trial(trial)
+    assert trial not in ReadableStore(store.path)
+
+
 def test_a_manifest_of_another_trial_is_refused(store: Store) -> None:
     first, second = store.finished()
     path = store.folder(first) / "manifest.json"
