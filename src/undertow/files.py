@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 
-__all__ = ["NotRegularError", "TooLargeError", "check_regular", "read_regular"]
+__all__ = ["NotRegularError", "TooLargeError", "check_regular", "open_regular", "read_regular"]
+
+# Windows has neither pipes among its files nor the flags that guard against them.
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -32,22 +36,29 @@ def read_regular(path: str | os.PathLike[str], *, largest: int | None = None) ->
     for ever. With ``largest``, a file of more bytes is not read at all.
 
     >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> os.mkfifo(folder / "records.jsonl")
-    >>> read_regular(folder / "records.jsonl")
-    Traceback (most recent call last):
-        ...
-    undertow.files.NotRegularError: [Errno 22] it is a pipe, not a file: ...
+    >>> path = os.path.join(tempfile.mkdtemp(), "records.jsonl")
+    >>> os.mkfifo(path)
+    >>> try:
+    ...     read_regular(path)
+    ... except NotRegularError as error:
+    ...     error.strerror
+    'it is a pipe, not a file'
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open_regular(path) as file:
+        if largest is not None and os.fstat(file.fileno()).st_size > largest:
+            raise TooLargeError(errno.EFBIG, f"it has more than the {largest:,} bytes it can have", str(path))
+        return file.read()
+
+
+def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
+    """A regular file, open for reading."""
+    descriptor = os.open(path, _FLAGS)
     try:
         check_regular(descriptor, path)
-        if largest is not None and os.fstat(descriptor).st_size > largest:
-            raise TooLargeError(errno.EFBIG, f"it has more than the {largest:,} bytes it can have", str(path))
-        with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
-            return file.readall()
-    finally:
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
         os.close(descriptor)
+        raise
 
 
 def check_regular(descriptor: int, path: str | os.PathLike[str]) -> None:

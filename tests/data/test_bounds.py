@@ -280,3 +280,34 @@ def test_as_many_classes_as_pairs_of_rows() -> None:
 def test_a_path_that_cannot_be_is_one_sentence(path: str) -> None:
     with pytest.raises((DataError, InputError)):
         load(path, label="y")
+
+
+def test_texts_of_a_parquet_file_are_not_unpacked_unless_they_are_the_labels() -> None:
+    polars = pytest.importorskip("polars")
+    stream = io.BytesIO()
+    columns = {
+        "y": ["a", "b"] * 50,
+        "a": range(100),
+        "t": ["x" * 10**6 + str(i) for i in range(100)],
+        "l": [[0] * 9] * 100,
+    }
+    polars.DataFrame(columns).write_parquet(stream)
+    table = read_table(stream.getvalue(), name="t.parquet", label="y")
+    assert table.features == ("a",)
+    assert table.classes == ("a", "b")
+    with pytest.raises(InputError, match="the column 't' holds text"):
+        read_table(stream.getvalue(), name="t.parquet", label="y", features=["a", "t"])
+    with pytest.raises(InputError, match="'l' holds neither numbers nor text"):
+        read_table(stream.getvalue(), name="t.parquet", label="l")
+
+
+def test_a_parquet_file_of_very_many_rows_is_refused_by_its_footer(monkeypatch: pytest.MonkeyPatch) -> None:
+    polars = pytest.importorskip("polars")
+    stream = io.BytesIO()
+    polars.select(y=polars.repeat(True, 10**6), a=polars.repeat(0, 10**6, dtype=polars.UInt8)).write_parquet(
+        stream
+    )
+    assert len(stream.getvalue()) < 10**5
+    monkeypatch.setenv("UNDERTOW_LARGEST", "4MB")
+    with at_most(5), pytest.raises(DataError, match="UNDERTOW_LARGEST"):
+        read_table(stream.getvalue(), name="t.parquet", label="y")

@@ -2,7 +2,7 @@
 
 Reads lines of JSON, ``{"name", "command", "environment", "seconds"}``, and answers each with one: how it ended, the
 processor time it took, the most memory the process had meanwhile, and what it printed. A command that takes longer
-than ``seconds`` allow is stopped as by Ctrl-C: first after two fifths of them, a second time, for good, after four.
+than ``seconds`` allow is stopped as by Ctrl-C: after three tenths of them, and a second time, for good, after six.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def attempt(command: list[str], seconds: float) -> dict[str, Any]:
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     signal.signal(signal.SIGVTALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds * 0.4, seconds * 0.4)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds * 0.3, seconds * 0.3)
     began = time.process_time()
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):

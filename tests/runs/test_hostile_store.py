@@ -160,6 +160,15 @@ def test_records_of_another_trial_are_refused_though_all_checksums_are_right(sto
     assert first in ReadableStore(store.path)
 
 
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"[" * 100_000, b"\xff"])
+def test_a_status_that_is_none_is_damage(content: bytes, store: Store) -> None:
+    trial = store.finished()[0]
+    resealed(store, trial, status_json=content)
+    with pytest.raises(StoreError, match=r"status\.json is damaged"):
+        store.trial(trial)
+    assert trial not in ReadableStore(store.path)
+
+
 def test_a_manifest_of_another_trial_is_refused(store: Store) -> None:
     first, second = store.finished()
     path = store.folder(first) / "manifest.json"
@@ -230,6 +239,7 @@ mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && "$0" -c "from underto
 
 @pytest.mark.parametrize("damaged", [True, False])
 def test_resume_on_a_read_only_file_system_is_a_sentence(damaged: bool, store: Store) -> None:
+    (store.path / "damaged").mkdir()  # something was set aside before: the next hindrance is the lock
     if damaged:
         trial = store.finished()[0]
         (store.folder(trial) / "status.json").write_bytes(b"{}")

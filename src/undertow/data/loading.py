@@ -187,7 +187,8 @@ def _table_file(path: Path, folder: str | os.PathLike[str] | None) -> tuple[str,
     for place in places:
         try:
             # What a sparse file has on the disk is to its size as what is packed to what it unpacks to.
-            bound = bound_for(place.stat().st_blocks * 512)
+            about = place.stat()
+            bound = bound_for(getattr(about, "st_blocks", about.st_size // 512 + 1) * 512)
             return str(place), read_regular(place, largest=bound)
         except (FileNotFoundError, NotADirectoryError):
             continue

@@ -17,8 +17,11 @@ _CELL = 8  # bytes of a number
 _TEXT = 64  # bytes that a text takes in Python, besides its letters
 
 
-def read_parquet(content: bytes, name: str) -> dict[str, NDArray[Any]]:
-    """Numbers as float64, everything else as text."""
+def read_parquet(content: bytes, name: str, *, label: str | None) -> dict[str, NDArray[Any]]:
+    """Numbers as float64, and the label as text where it is none; of other columns there is only the name.
+
+    Texts are not even unpacked: one row of them can be as large as one wishes, and nothing here is made of them.
+    """
     try:
         import polars
     except ImportError:
@@ -28,31 +31,21 @@ def read_parquet(content: bytes, name: str) -> dict[str, NDArray[Any]]:
     bound = bound_for(len(content))
     try:
         schema = polars.read_parquet_schema(io.BytesIO(content))
+        numeric = [key for key, kind in schema.items() if kind.is_numeric() or kind == polars.Boolean]
+        wanted = [key for key in schema if key in numeric or (key == label and not schema[key].is_nested())]
         rows = polars.scan_parquet(io.BytesIO(content)).select(polars.len()).collect().item()
-        if rows * _CELL * max(len(schema), 1) > bound:
+        if rows * _CELL * max(len(wanted), 1) > bound:
             raise too_large(name, bound)
-        frame = polars.read_parquet(io.BytesIO(content))
-        columns: dict[str, NDArray[Any]] = {}
-        for column in frame:
-            if column.dtype.is_numeric() or column.dtype == polars.Boolean:
-                columns[column.name] = column.cast(polars.Float64).to_numpy()
-            else:
-                bound -= _TEXT * len(column) + _letters(column)
-                if bound < 0:
-                    raise too_large(name, bound_for(len(content)))
-                columns[column.name] = np.array(["" if v is None else str(v) for v in column], dtype=object)
+        frame = polars.read_parquet(io.BytesIO(content), columns=wanted)
+        columns: dict[str, NDArray[Any]] = {key: np.empty(0, dtype=object) for key in schema}
+        for key in numeric:
+            columns[key] = frame[key].cast(polars.Float64).to_numpy()
+        if label in wanted and label not in numeric:
+            texts = frame[label].cast(polars.String)
+            if _TEXT * rows + int(texts.str.len_bytes().sum()) > bound:
+                raise too_large(name, bound)
+            columns[label] = np.array(["" if text is None else text for text in texts], dtype=object)
     # What is wrong deep inside a file ends as a panic, which is no Exception.
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError) as error:
         raise DataError(f"{name} cannot be read as a Parquet file: {str(error)[:200]}") from None
     return columns
-
-
-def _letters(column: Any) -> int:
-    """The bytes of all texts of a column; a dictionary may hold one long text for every row."""
-    import polars
-
-    if column.dtype == polars.String:
-        return int(column.str.len_bytes().sum())
-    if column.dtype == polars.Binary:
-        return 4 * int(column.bin.size().sum())
-    return 0

@@ -61,7 +61,7 @@ def read_table(
         raise DataError(f"{name} is a pickle, which can run any code when opened: undertow never loads one.")
     if suffix not in _READERS:
         raise InputError(f"{name} ends in {suffix!r}; tables are read from {', '.join(_READERS)}.")
-    columns = _READERS[suffix](content, name)
+    columns = _READERS[suffix](content, name, label)
     if label is None:
         raise InputError(
             f"{name}: say which column holds the labels, as label=…; {nearest('label', columns)}"
@@ -78,6 +78,8 @@ def _assemble(
     features: Sequence[str],
     unlabelled: Sequence[str],
 ) -> Table:
+    if not len(columns[label]):
+        raise InputError(f"{name}: the column {label!r} holds neither numbers nor text, and no classes.")
     if columns[label].ndim != 1:
         raise InputError(f"{name}: {label!r} is a matrix; the labels are a column, one entry for each row.")
     texts = np.array([_text(value) for value in columns[label]], dtype=object)
@@ -150,7 +152,7 @@ def _numbers(column: NDArray[Any], key: str, name: str, rows: NDArray[np.bool_])
 def _warn_of_text(column: NDArray[Any], key: str, name: str) -> None:
     """A column of numbers that a few entries turn into text would vanish without a word."""
     wrong = [row for row, value in enumerate(column) if not _is_number(str(value))]
-    if 2 * len(wrong) <= len(column):
+    if wrong and 2 * len(wrong) <= len(column):
         first = f"the first in row {wrong[0] + 1}, {str(column[wrong[0]])[:40]!r}"
         count = (
             f"{len(wrong):,} of its {len(column):,} entries {'is' if len(wrong) == 1 else 'are'} no number"
@@ -181,7 +183,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _read_csv(content: bytes, name: str) -> dict[str, NDArray[Any]]:
+def _read_csv(content: bytes, name: str, _: str | None) -> dict[str, NDArray[Any]]:
     try:
         lines = [line for line in csv.reader(io.StringIO(content.decode("utf-8-sig"))) if line]
     except (UnicodeDecodeError, csv.Error) as error:
@@ -210,7 +212,7 @@ def _column(values: Sequence[str]) -> NDArray[Any]:
         return np.array([v.strip() for v in values], dtype=object)
 
 
-def _read_npz(content: bytes, name: str) -> dict[str, NDArray[Any]]:
+def _read_npz(content: bytes, name: str, _: str | None) -> dict[str, NDArray[Any]]:
     arrays = read_npz(content, name)
     rows = max((len(a) for a in arrays.values() if a.ndim == 2), default=0)
     rows = rows or max((len(a) for a in arrays.values() if a.ndim == 1), default=0)
@@ -220,10 +222,10 @@ def _read_npz(content: bytes, name: str) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def _read_parquet(content: bytes, name: str) -> dict[str, NDArray[Any]]:
+def _read_parquet(content: bytes, name: str, label: str | None) -> dict[str, NDArray[Any]]:
     from undertow.data.parquet import read_parquet
 
-    return read_parquet(content, name)
+    return read_parquet(content, name, label=label)
 
 
 _READERS = {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from undertow.errors import ConfigError, nearest
 
@@ -44,6 +45,9 @@ def check_choices(made: Any) -> None:
 
 
 def _fits(value: Any, hint: Any) -> tuple[bool, str]:
+    if get_origin(hint) in (Union, UnionType):
+        found = [_fits(value, each) for each in get_args(hint)]
+        return any(fits for fits, _ in found), " or ".join(wanted for _, wanted in found)
     if get_origin(hint) is Literal:
         hint = type(get_args(hint)[0])
     if hint is bool:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
 from undertow.errors import StoreError
-from undertow.files import check_regular
+from undertow.files import open_regular
 
 __all__ = ["digest", "dumps", "file_digest", "plain", "seal", "unseal"]
 
@@ -56,8 +55,7 @@ def digest(data: bytes) -> str:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, read in pieces."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        check_regular(file.fileno(), path)
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

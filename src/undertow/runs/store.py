@@ -178,6 +178,9 @@ class Store:
         for name in _ALWAYS:
             if name not in files:
                 raise StoreError(f"{folder / name} is missing: {_REDO}")
+        for name in ("provenance.json", "status.json"):
+            if not _is_document(files[name]):
+                raise StoreError(f"{folder / name} is damaged, it holds no document: {_REDO}")
         identity = digest(files["config.json"])
         if not identity.startswith(trial) or not str(manifest.get("trial")).startswith(trial):
             raise StoreError(f"{folder} holds another trial than its name says: {_REDO}")
@@ -322,6 +325,13 @@ def _checksums(manifest: Mapping[str, Any], folder: Path) -> dict[str, str]:
     if not isinstance(known, dict) or not all(name == Path(name).name and "\0" not in name for name in known):
         raise StoreError(f"{folder / 'manifest.json'} is damaged: it lists no files. {_REDO.capitalize()}")
     return {name: str(checksum) for name, checksum in known.items()}
+
+
+def _is_document(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _read(path: Path, *, largest: int = _LARGEST_DOCUMENT) -> bytes:

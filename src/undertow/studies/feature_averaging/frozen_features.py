@@ -25,7 +25,7 @@ __all__ = ["CLAIMS", "FIGURES", "PARTS", "cosines"]
 
 _SLIDES = "Li, Pan, Lyu & Li 2025, slides, Fig 1 (CIFAR-10 features)"
 _SIZES: dict[Scale, dict[str, Any]] = {
-    "smoke": {"of": "digits", "channels": (4, 8), "train": 150, "epochs": 2, "steps": 100, "seeds": 10},
+    "smoke": {"of": "digits", "channels": (4,), "train": 100, "epochs": 1, "steps": 30, "seeds": 10},
     "laptop": {
         "of": "digits",
         "channels": (8, 16, 32),

@@ -25,7 +25,7 @@ SMALL = 0.25
 _FREI = "Frei, Vardi, Bartlett & Srebro 2023; Li 2024 talk, Implicit Bias of GD"
 _MOVES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 _SIZES: dict[Scale, dict[str, Any]] = {
-    "smoke": {"d": 120, "n": 40, "k": 4, "rate": 0.05, "steps": 300, "seeds": 10},
+    "smoke": {"d": 120, "n": 40, "k": 4, "rate": 0.05, "steps": 200, "seeds": 10},
     "laptop": {"d": 500, "n": 100, "k": 10, "rate": 0.02, "steps": 4000, "seeds": 10},
     "paper": {"d": 3072, "n": 1000, "k": 10, "rate": 0.001, "steps": 100000, "seeds": 10},
 }

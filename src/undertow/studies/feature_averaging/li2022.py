@@ -29,8 +29,8 @@ _SIZES: dict[Scale, dict[str, Any]] = {
     "smoke": {
         "d": 9,
         "corners": 60,
-        "epochs": 1500,
-        "points": 10,
+        "epochs": 400,
+        "points": 4,
         "seeds": 10,
         "width": 10,
         "radii": (RADIUS,),
@@ -80,6 +80,7 @@ def _settings(
     if variant != "paper":
         return None
     size = _SIZES[scale]
+    attack = "deepfool" if scale == "smoke" else "apgd-ce+fab-t"
     data = {
         "name": "lower-bound",
         "n": 4 * size["corners"],
@@ -94,7 +95,7 @@ def _settings(
         "probe": {
             "measures": [
                 "accuracy",
-                {"name": "robust-accuracy", "eps": list(size["radii"]), "attack": "apgd-ce+fab-t"},
+                {"name": "robust-accuracy", "eps": list(size["radii"]), "attack": attack},
             ],
             "every": "end",
             "split": "test",

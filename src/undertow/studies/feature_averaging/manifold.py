@@ -31,7 +31,7 @@ _SUBSPACE: dict[Scale, dict[str, Any]] = {
         "ambient": 40,
         "n": 80,
         "width": 20,
-        "epochs": 200,
+        "epochs": 100,
         "points": 4,
         "seeds": 10,
         "rounds": 0,
