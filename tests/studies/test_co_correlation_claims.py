@@ -230,6 +230,17 @@ def test_width_and_robustness_also_among_networks_of_equal_accuracy() -> None:
     }  # 0.012 apart, the others more
 
 
+def test_a_seed_without_a_matched_pair_leaves_the_claim_open() -> None:
+    """Left out, the seeds that remain would be those that happen to have one."""
+    frame = records(
+        accuracy=lambda n: 0.65 + (n.width / 4096 + 0.3 * (n.q + 0.15) if n.seed == 0 else 0.0),
+        robust=lambda n: 0.3 + n.width / 4096 + n.noise,
+    ).filter((polars.col("seed") > 0) | polars.col("width").is_in([16, 1024]))
+    found = CLAIMS["C-r.matched"](frame)
+    assert (found.verdict, found.n) == (Verdict.UNDECIDED, 10)
+    assert "1 of 10 seeds have no such number" in found.note
+
+
 def test_accuracy_against_co_correlation_along_q() -> None:
     """Widest networks: accuracy falls as ϱ rises; narrow ones: both rise."""
     frame = records(

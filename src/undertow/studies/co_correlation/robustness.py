@@ -73,6 +73,11 @@ def matched_pairs(table: polars.DataFrame, *, same: tuple[str, ...] = ("seed",))
     )
 
 
+def _of_every_seed(pairs: polars.DataFrame, frame: polars.DataFrame) -> polars.DataFrame:
+    """The pairs, and a row without a value for a seed that has none: leaving it out would select seeds."""
+    return frame.select("seed").unique().join(pairs, on="seed", how="left")
+
+
 def matched(frame: polars.DataFrame) -> Finding:
     """Per seed over accuracy-matched pairs: +1 where the lower energy is more robust, -1 where less, 0 for ties."""
     import polars
@@ -89,7 +94,7 @@ def matched(frame: polars.DataFrame) -> Finding:
     note = (
         f"effect: mean agreement over {len(pairs)} pairs of accuracy within {MATCHED} (1: always); {phrase}"
     )
-    return verdict(pairs, above=0.0, within=CORRELATION, note=note)
+    return verdict(_of_every_seed(pairs, frame), above=0.0, within=CORRELATION, note=note)
 
 
 def wider(frame: polars.DataFrame) -> Finding:
@@ -118,7 +123,7 @@ def wider_matched(frame: polars.DataFrame) -> Finding:
     if pairs.is_empty():
         raise InputError(f"no two networks of one seed and q have accuracies within {MATCHED}")
     note = f"effect: mean agreement over {len(pairs)} pairs of one q, accuracy within {MATCHED} (1: always); {phrase}"
-    return verdict(pairs, above=0.0, within=CORRELATION, note=note)
+    return verdict(_of_every_seed(pairs, frame), above=0.0, within=CORRELATION, note=note)
 
 
 def _claim(id: str, text: str, place: str, test: Callable[[polars.DataFrame], Finding]) -> Claim:
