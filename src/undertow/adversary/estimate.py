@@ -35,17 +35,17 @@ def estimated_radii(search: Search, *, points: int = 32) -> tuple[Tensor, Tensor
         """(M, R, N, d) → (M, N), the steepest of each sample's R points."""
         labels = search.y.repeat(at.shape[1])
         _, _, slope = gradient(search.scorer, at.flatten(1, 2), lambda scores: margins_of(scores, labels))
-        return dual_lengths(slope.double(), search.norm).unflatten(1, at.shape[1:3]).amax(1)
+        return dual_lengths(slope.double(), search.norm).reshape(at.shape[:3]).amax(1)
 
     clean = search.x.expand(search.example.shape)
     steepest = slopes(clean.unsqueeze(1))
     scale = lengths(search.x, search.norm).expand_as(margin)
     radius = torch.where(steepest > 0, margin / torch.where(steepest > 0, steepest, 1.0), scale)
     ball = radius.to(clean)[:, None, :, None]
-    for some in torch.arange(1, points).split(max(1, search.chunk // len(search.y))):  # few samples: one pass
-        noise = [
-            random_direction(search, "estimate", point) * (point / (points - 1)) for point in some.tolist()
-        ]
+    together = max(1, search.chunk // max(1, len(search.y)))  # few samples: one pass
+    for first in range(1, points, together):
+        some = range(first, min(first + together, points))
+        noise = [random_direction(search, "estimate", point) * (point / (points - 1)) for point in some]
         steepest = torch.maximum(steepest, slopes(clean.unsqueeze(1) + ball * torch.stack(noise)))
     found = torch.where(steepest > 0, margin / torch.where(steepest > 0, steepest, 1.0), math.inf)
     return torch.where(search.margin > 0, found, 0.0), steepest

@@ -28,8 +28,8 @@ _SIZES: dict[Scale, dict[str, Any]] = {
     "smoke": {
         "d": 20,
         "n": 200,
-        "width": 60,
-        "epochs": 60,
+        "width": 40,
+        "epochs": 40,
         "alphas": (0.1,),
         "points": 4,
         "seeds": 10,
