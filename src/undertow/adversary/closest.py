@@ -27,14 +27,13 @@ def closest_examples(
     bounds: tuple[float, float] | None = None,
     rounds: int = 4,
     restarts: int = 3,
-    quick: bool = False,
     seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Distances (N,) and examples (N, …), each with a leading member axis for several networks.
 
     DeepFool and targeted FAB, and where these find nothing the lines to points decided otherwise, shortened by
     APGD in smaller balls, ``rounds`` times for each of four factors. The distance is 0 for a clean error, and inf
-    where nothing was found; it is an upper bound of the true one. ``quick`` does without FAB.
+    where nothing was found; it is an upper bound of the true one.
 
     >>> line = nn.Linear(2, 1, bias=False).requires_grad_(False)
     >>> _ = line.weight.copy_(torch.tensor([[3.0, 4.0]]))
@@ -46,7 +45,7 @@ def closest_examples(
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
-        first_examples(search, quick=quick)
+        first_examples(search)
         try_lines(search)
         refine(search, rounds=rounds, restarts=restarts)
     examples = search.example.reshape(-1, *x.shape)

@@ -42,7 +42,7 @@ def estimated_radii(search: Search, *, points: int = 32) -> tuple[Tensor, Tensor
     scale = lengths(search.x, search.norm).expand_as(margin)
     radius = torch.where(steepest > 0, margin / torch.where(steepest > 0, steepest, 1.0), scale)
     ball = radius.to(clean)[:, None, :, None]
-    together = max(1, search.chunk // len(search.y))  # few samples: one pass
+    together = max(1, search.chunk // max(1, len(search.y)))  # few samples: one pass
     for some in torch.split(torch.arange(1, points), together):
         noise = [
             random_direction(search, "estimate", point) * (point / (points - 1)) for point in some.tolist()

@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -77,7 +76,7 @@ def robustness(
     norm: float | str = 2,
     exact: bool | str = "auto",
     seconds: float = 10.0,
-    shorten: bool | Literal["never"] = True,
+    shorten: bool = True,
     bounds: tuple[float, float] | None = None,
     readout: str | Groups | None = None,
     seed: int = 0,
@@ -98,7 +97,7 @@ def robustness(
             L∞; "auto" does so up to 64 neurons.
         seconds: for each network, shared by its samples: what exact radii may take.
         shorten: False saves most of the cost of the attack: where there is a certificate, DeepFool and its weakest
-            points are left, about 1 % longer. "never" leaves there what DeepFool finds, for first looks.
+            points are left, about 1 % longer.
         bounds: the smallest and the largest valid input; None leaves inputs free.
         readout: how outputs become classes, see `Classifier`.
         seed: of the attacks.
@@ -111,8 +110,6 @@ def robustness(
     """
     if exact not in (True, False, "auto"):
         raise InputError(f"exact={exact!r} must be True, False or 'auto'")
-    if shorten not in (True, False, "never"):
-        raise InputError(f"shorten={shorten!r} must be True, False or 'never'")
     classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm, one=True)
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
@@ -172,24 +169,24 @@ def _attack(
     estimate: Tensor,
     shape: torch.Size,
     *,
-    shorten: bool | Literal["never"],
+    shorten: bool,
 ) -> None:
     """The closest examples: what gradients find, then from the certificate if there is one, then shortened."""
     known = [chain for chain in chains if chain is not None]
     guided = bool(known) and len(known) == len(chains)
     # From the certificate DeepFool's examples end where FAB's do.
-    first_examples(search, quick=guided and shorten is not True)
+    first_examples(search, quick=guided and not shorten)
     if guided:
         find_by_certificate(search, known, shape, certified)
     try_lines(search)
     scale = lengths(search.x, search.norm)
     reach_out(search, torch.where(estimate.isfinite(), estimate, scale))
     try_lines(search)  # to what this has found
-    if guided and shorten != "never":
+    if guided:
         if shorten:  # nearly to the end first: an example that is shorter early may end in a worse place
             refine(search, factors=(0.9, 0.97), restarts=0)
         follow_certificate(search, known, shape)
-    if shorten is True:
+    if shorten:
         refine(search, restarts=0 if guided else 3)
 
 

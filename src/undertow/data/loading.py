@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -134,12 +135,18 @@ class _Samples:
 
 
 def _digits(part: Split, test_fraction: float, seed: int) -> _Samples:
+    pixels, labels = _parsed_digits()
+    samples = _Samples(pixels, labels, 10, 16, {"row": np.arange(len(pixels))})
+    return samples.split(part, test_fraction, seed)  # which copies
+
+
+@lru_cache(maxsize=1)
+def _parsed_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """scikit-learn reads them from a text of numbers, which takes longer than the training of a small trial."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    pixels = bunch.images.astype(np.uint8)[:, None]
-    samples = _Samples(pixels, bunch.target.astype(np.int64), 10, 16, {"row": np.arange(len(pixels))})
-    return samples.split(part, test_fraction, seed)
+    return bunch.images.astype(np.uint8)[:, None], bunch.target.astype(np.int64)
 
 
 def _images(entry: Entry, part: Split, folder: str | os.PathLike[str] | None, download: bool) -> _Samples:

@@ -44,8 +44,7 @@ class ClusterRadius:
     - shares of the points that survive, by side: ``certified@ε``, ``attacked@ε`` and ``averaged@ε`` for every ε of
       ``eps``, in units of √d, and ``certified@reach`` and so on at ``reach``·√(d/k).
 
-    ``shorten=False`` makes the general attack quicker and a little weaker, ``"never"`` more so; see
-    ``undertow.robustness``.
+    ``shorten=False`` makes the general attack quicker and a little weaker; see ``undertow.robustness``.
     """
 
     name: ClassVar[str] = "cluster-radius"
@@ -53,7 +52,7 @@ class ClusterRadius:
     eps: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
     reach: float = 2.0
     exact: int = 10
-    shorten: bool | Literal["never"] = True
+    shorten: bool = True
     seed: int = 0
 
     @staticmethod
@@ -69,8 +68,6 @@ class ClusterRadius:
         if self.decision not in ("binary", "native"):
             hint = nearest(str(self.decision), ("binary", "native"))
             raise ConfigError(f"decision = {self.decision!r} of {self.name} is unknown; {hint}")
-        if self.shorten not in (True, False, "never"):
-            raise ConfigError(f'shorten = {self.shorten!r} of {self.name} is true, false or "never".')
         if isinstance(self.exact, bool) or self.exact < 0:
             raise ConfigError(f"exact = {self.exact!r} of {self.name} is a number of points, 0 or more.")
 

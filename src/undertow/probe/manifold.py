@@ -28,8 +28,7 @@ class OffManifold:
     ``plane`` is "axes", the span of the first k coordinates, for data made there; or "pca", the first k principal
     directions of the training data. Points are first projected on it, and those classified wrongly left out. With
     ``neighbours`` the same perturbations are also split by the tangent planes of local PCA, of ``tangent``
-    dimensions. ``rounds`` is how often each factor of ``adversary.refine`` tries to shorten them; with 0 they are those
-    of DeepFool alone, which show that everything runs.
+    dimensions. ``rounds`` is how often each factor of ``adversary.refine`` tries to shorten them.
 
     Readings: ``off`` (mean share of ‖δ‖² off the plane), ``chance`` (that of a random direction, 1 − k/D),
     ``data`` (the share of the training data's own variance that is off it), ``off_local`` and
@@ -93,9 +92,8 @@ class _Split:
         labels = labels_for(self.measure, y)
         points = self.plane.project(x.flatten(1))
         coordinates = (points - self.plane.centre) @ self.plane.basis.T
-        rounds = self.measure.rounds
         search = partial(
-            closest_examples, rounds=rounds, restarts=rounds, quick=rounds == 0, seed=self.measure.seed
+            closest_examples, rounds=self.measure.rounds, restarts=self.measure.rounds, seed=self.measure.seed
         )
         distance, examples = search(net, points, labels)
         inside, _ = search(_lifted(net, self.plane), coordinates, labels)

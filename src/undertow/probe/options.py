@@ -20,7 +20,7 @@ def check_kinds(kind: type, options: dict[str, Any]) -> None:
     >>> check_kinds(RobustAccuracy, {"eps": "0.5"})
     Traceback (most recent call last):
         ...
-    undertow.errors.ConfigError: the measure robust-accuracy's eps = '0.5' must be a list of numbers.
+    undertow.errors.ConfigError: the measure robust-accuracy's eps = '0.5' must be a list of finite numbers.
     """
     hints = get_type_hints(kind)
     for name, value in options.items():
@@ -57,12 +57,12 @@ def _fits(value: Any, hint: Any) -> tuple[bool, str]:
         return whole and 0 <= value < _LARGEST, "a whole number, 0 or more"
     if hint is float:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number and abs(value) < 1e300 and math.isfinite(value), "a number"
+        return number and abs(value) < 1e300 and math.isfinite(value), "a finite number"
     if hint is str:
         return isinstance(value, str), "a word"
     if get_origin(hint) is tuple:
         inner = get_args(hint)[0]
         listed = isinstance(value, list | tuple)
-        several = {float: "a list of numbers", str: "a list of words"}.get(inner, "a list")
+        several = {float: "a list of finite numbers", str: "a list of words"}.get(inner, "a list")
         return listed and all(_fits(each, inner)[0] for each in value), several
     return True, ""

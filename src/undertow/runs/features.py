@@ -96,7 +96,7 @@ def feature_network(config: FeaturesData) -> nn.Sequential:
     return net.eval()
 
 
-@lru_cache(maxsize=16)  # the heads of a study share them
+@lru_cache(maxsize=32)  # the heads of a study share them, three for each of ten seeds
 def _seen(source: FeaturesData, split: Split, limit: int | None) -> tuple[Tensor, Tensor, int]:
     """The features of a split's first images, their classes, and how many classes there are."""
     data = load(source.of, split=split, limit=limit)

@@ -80,7 +80,6 @@ def _settings(
     if variant != "paper":
         return None
     size = _SIZES[scale]
-    attack = "deepfool" if scale == "smoke" else "apgd-ce+fab-t"
     data = {
         "name": "lower-bound",
         "n": 4 * size["corners"],
@@ -95,7 +94,7 @@ def _settings(
         "probe": {
             "measures": [
                 "accuracy",
-                {"name": "robust-accuracy", "eps": list(size["radii"]), "attack": attack},
+                {"name": "robust-accuracy", "eps": list(size["radii"]), "attack": "apgd-ce+fab-t"},
             ],
             "every": "end",
             "split": "test",

@@ -31,7 +31,7 @@ _SUBSPACE: dict[Scale, dict[str, Any]] = {
         "ambient": 40,
         "n": 80,
         "width": 20,
-        "epochs": 100,
+        "epochs": 200,
         "points": 4,
         "seeds": 10,
         "rounds": 0,

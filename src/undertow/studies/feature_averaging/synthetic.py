@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from undertow.studies.study import Part, Scale
 
@@ -38,9 +38,9 @@ class Size:
     """What a scale changes: the largest d with its n, seeds, points measured, and how many of them exactly.
 
     ``seeds`` are those of the part in which everything is measured, ``side_seeds`` those of the others. Without
-    ``thorough`` the smaller axes have their first and last values alone, and no adversarial example is shortened.
-    ``careful`` shortens them in every part and not in those of the largest d alone: without it radii are up to 1 %
-    longer there, which changes no exponent by more than 0.01, and cost a tenth.
+    ``thorough`` the smaller axes have their first and last values alone. ``careful`` shortens adversarial examples in
+    every part and not in those of the largest d alone: without it radii are up to 1 % longer there, which changes no
+    exponent by more than 0.01, and cost a tenth.
     """
 
     d: int
@@ -54,9 +54,9 @@ class Size:
     thorough: bool = True
     careful: bool = False
 
-    def shorten(self, *, largest: bool) -> bool | Literal["never"]:
+    def shorten(self, *, largest: bool) -> bool:
         """Whether the adversarial examples of a part are shortened."""
-        return "never" if not self.thorough else largest or self.careful
+        return self.thorough and (largest or self.careful)
 
     def some(self, values: list[Any]) -> list[Any]:
         """The values of a smaller axis."""
@@ -158,8 +158,7 @@ def constructed(scale: Scale, variant: str, *, axis: str) -> dict[str, Any] | No
     groups = [g for g in (1, 2, 5, 10) if 2 * g <= k[0]] if axis == "group" else [1]
     # Attacks find the way straight against one neuron. With the optimal threshold the shortest, which switches one
     # other on, is up to 5 % shorter, and neither gradients nor the certificate point there: ``exact`` tells.
-    shorten: bool | Literal["never"] = False if size.thorough else "never"
-    measures = [{"name": "cluster-radius", "eps": list(_EPS), "exact": size.exact, "shorten": shorten}]
+    measures = [{"name": "cluster-radius", "eps": list(_EPS), "exact": size.exact, "shorten": False}]
     return {
         "data": {"name": "d-binary", "n": k[-1], "d": dimensions[0], "k": k[0]},
         "model": {"name": "grouped-centres"},
