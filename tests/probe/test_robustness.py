@@ -115,7 +115,7 @@ def test_robust_accuracy_of_a_line_and_in_a_box() -> None:
         ({"radii": []}, "a list of numbers"),
         ({"radii": "0.1"}, "a list of numbers"),
         ({"radii": [0.0]}, "positive, finite"),
-        ({"radii": [math.inf]}, "positive, finite"),
+        ({"radii": [math.inf]}, "finite numbers"),
         ({"unit": -1.0}, "unit = -1.0"),
         ({"loss": "crossentropy"}, "did you mean 'cross-entropy'"),
         ({"dtype": "float16"}, "is unknown"),

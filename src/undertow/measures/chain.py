@@ -131,6 +131,7 @@ def chain_norms_together(
     Chains of linear layers and activations of one shape are measured as one batch, all modules and prefixes from one
     forward pass; any other networks one after the other. Options as in ``Plan.choose``.
 
+    >>> import torch
     >>> nets = [nn.Sequential(*(nn.Linear(1, 1, bias=False) for _ in range(3))) for _ in range(2)]
     >>> for net in nets:
     ...     for layer in net: _ = nn.init.constant_(layer.weight, 2.0)
