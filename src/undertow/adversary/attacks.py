@@ -14,7 +14,7 @@ from undertow.adversary.canaries import draw, hidden_at_most
 from undertow.adversary.carlini import carlini_wagner
 from undertow.adversary.classifier import Scorer
 from undertow.adversary.cost import CANARIES, ENDS, MINIMAL, QUERIES, TARGETS, expected
-from undertow.adversary.decoupled import decoupled, shorten
+from undertow.adversary.decoupled import decoupled
 from undertow.adversary.fab import deepfool, fab
 from undertow.adversary.geometry import project
 from undertow.adversary.line import try_lines
@@ -153,14 +153,11 @@ def _carlini(search: Search, eps: float, todo: Tensor, _pairs: Tensor) -> list[s
 
 
 def _fast(search: Search, eps: float, todo: Tensor, _pairs: Tensor) -> list[str]:
-    """The decoupled search, and where it finds nothing the lines to points decided otherwise, shortened."""
+    """The decoupled search, and where it finds nothing the lines to points decided otherwise."""
     search.run("fast", partial(decoupled, norm=search.norm), eps=eps, todo=todo, start=search.x, minimal=True)
     lacking = todo & search.distance.isinf()
     if bool(lacking.any()):
         try_lines(search, todo=lacking, ends=ENDS, name="fast", eps=eps)
-        attack = partial(shorten, norm=search.norm)
-        reached = lacking & search.distance.isfinite()
-        search.run("fast", attack, eps=eps, todo=reached, start=search.example, minimal=True)
     return []
 
 

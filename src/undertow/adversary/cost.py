@@ -31,7 +31,7 @@ _PASSES: dict[str, Callable[[int], tuple[int, int]]] = {
     "apgd-dlr": lambda _: (101, 101),
     "apgd-t": lambda k: (101 * min(k - 1, TARGETS), 101 * min(k - 1, TARGETS)),
     "fab-t": lambda k: (205 * min(k - 1, TARGETS), 100 * min(k - 1, TARGETS)),
-    "line": lambda _: (1 + 21 * ENDS + 101, 101),
+    "line": lambda _: (1 + 21 * ENDS + 36 + 101, 28 + 101),
     "square": lambda _: (QUERIES + 1, 0),
     "pgd": lambda _: (1010, 1010),
     "pgd-once": lambda _: (101, 101),

@@ -13,7 +13,6 @@ from undertow.errors import StoreError
 if TYPE_CHECKING:  # a reader of stored examples need not load the attacks
     from torch import Tensor, nn
 
-    from undertow.adversary.search import Search
     from undertow.data.dataset import Dataset
 
 __all__ = ["Examples", "adversarial_examples", "read_examples"]
@@ -84,6 +83,7 @@ def _closest(
 
     from undertow.adversary.classifier import Classifier
     from undertow.adversary.closest import first_examples
+    from undertow.adversary.line import try_lines
     from undertow.adversary.refine import refine
     from undertow.adversary.search import begin
 
@@ -91,7 +91,7 @@ def _closest(
     with classifier.scoring(x, y, check=False) as scorer:
         search = begin(scorer, x, y, norm=2.0, seed=seed)
         first_examples(search)
-        _toward_others(search, pool)
+        try_lines(search, others=pool)
         refine(search)
         with torch.no_grad():
             scores = scorer(search.example)
@@ -101,32 +101,6 @@ def _closest(
     fooled = search.distance.isfinite()
     predicted = torch.where(fooled, others.argmax(-1), scores.argmax(-1))
     return search.distance, search.example.reshape(len(networks), *x.shape), predicted
-
-
-def _toward_others(search: Search, pool: Tensor) -> None:
-    """Where nothing was found yet: from each point to the nearest other one that is classified otherwise.
-
-    Gradients lead nowhere from a flat region, as where all neurons of a narrow network are off.
-    """
-    import torch
-
-    from undertow.adversary.apgd import Batch, Found, beaten
-    from undertow.adversary.classifier import Scorer, margins_of
-    from undertow.adversary.fab import pull_to_boundary
-
-    todo = search.distance.isinf()
-    if not bool(todo.any()):
-        return
-    scores, others = search.scorer.clean(pool), pool.flatten(1)
-    otherwise = torch.stack([margins_of(scores, label) <= 0 for label in search.y], 1)
-    lengths, nearest = torch.where(otherwise, torch.cdist(search.x, others), math.inf).min(-1)
-
-    def attack(scorer: Scorer, batch: Batch) -> Found:
-        hit = beaten(scorer(batch.start), batch.y)
-        return Found(pull_to_boundary(scorer, batch, batch.start, hit), hit)
-
-    start = others[nearest]
-    search.run("others", attack, eps=0.0, todo=todo & lengths.isfinite(), start=start, minimal=True)
 
 
 def read_examples(data: bytes, path: Path) -> Examples:
