@@ -41,9 +41,7 @@ def test_examples_are_misclassified_at_the_distance_they_say(outputs: int) -> No
         assert torch.equal(found.x, x[:5])
         assert found.label.tolist() == y[:5].tolist()
         exact = robustness(net, x[:5], y[:5], exact=True).exact
-        assert bool((found.distance.double() >= exact * (1 - 1e-3) - 1e-6).all())
-        reached = torch.isclose(found.distance.double(), exact, rtol=1e-3, atol=1e-6)
-        assert int(reached.sum()) >= 4  # where an attack ends depends on its random starts: one of five may be longer
+        assert torch.allclose(found.distance.double(), exact, rtol=1e-3, atol=1e-6)
         moved = (found.adversarial - found.x).norm(dim=1)
         assert torch.allclose(moved, found.distance, atol=1e-6)
         assert not bool((found.predicted == found.label).any())

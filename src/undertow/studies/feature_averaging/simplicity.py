@@ -245,5 +245,6 @@ CLAIMS = (
         early_linear,
         ("early-linear",),
         "early-linear",
+        check="seven of ten untrained networks pass the line of 0.9 too: near linear they are from the start",
     ),
 )
