@@ -69,7 +69,7 @@ STUDY = Study(
         "smoke": "380 small trials on digits, about 17 s on two cores",
         "laptop": "670 trials on 3,840 images of MNIST (Fashion-MNIST or digits where it is not on this machine); "
         "about 4 minutes on two cores",
-        "paper": "240 networks on all of MNIST, about 6 minutes on one H200; the paper's whole grid of 140 with one "
+        "paper": "240 networks on all of MNIST, about 4 minutes on one H200; the paper's whole grid of 140 with one "
         "seed, 5 minutes and as long again for the attacks; smaller parts beside them",
     },
     variants={
