@@ -112,7 +112,7 @@ def test_robust_accuracy_of_a_line_and_in_a_box() -> None:
     ("options", "sentence"),
     [
         ({"radii": [0.5, 0.1]}, "must increase"),
-        ({"radii": []}, "a list of finite numbers"),
+        ({"radii": []}, "a list of numbers"),
         ({"radii": "0.1"}, "a list of finite numbers"),
         ({"radii": [0.0]}, "positive, finite"),
         ({"radii": [math.inf]}, "finite numbers"),

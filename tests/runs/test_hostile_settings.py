@@ -77,11 +77,11 @@ def test_the_name_of_a_file_may_be_anything(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"name": "robust-accuracy", "eps": 0.5}, "eps = 0.5 must be a list of numbers"),
-        ({"name": "robust-accuracy", "eps": ["a"]}, r"eps = \['a'\] must be a list of numbers"),
+        ({"name": "robust-accuracy", "eps": 0.5}, "eps = 0.5 must be a list of finite numbers"),
+        ({"name": "robust-accuracy", "eps": ["a"]}, r"eps = \['a'\] must be a list of finite numbers"),
         ({"name": "robust-accuracy", "seed": -1}, "seed = -1 must be a whole number, 0 or more"),
         ({"name": "robust-accuracy", "seed": 10**30}, "seed = a number so large must be a whole number"),
-        ({"name": "robust-accuracy", "unit": True}, "unit = True must be a number"),
+        ({"name": "robust-accuracy", "unit": True}, "unit = True must be a finite number"),
         ({"name": "robust-accuracy", "norm": "1"}, "'1'"),
         ({"name": "collaboration", "seam": 3}, "seam = 3 must be a word"),
         ({"name": "chain", "seams": "hidden"}, "seams = 'hidden' must be a list of words"),

@@ -22,7 +22,7 @@ CHECKS = {
         *("C-m.bound", "C-n.bound", "C-n.bound-others", "C-o.early", "C-o.throughout"),
     },
     "feature-averaging": {
-        *("F-b.lemma", "F-f.d", "F-h", "F-h.d", "F-h.k", "F-r.pca-data", "F-s.robust"),
+        *("F-b.lemma", "F-f.d", "F-h", "F-h.d", "F-h.k", "F-r.pca-data", "F-s.robust", "F-t.early"),
     },
     "stable-rank": set[str](),
 }
