@@ -201,22 +201,19 @@ class LayeredSamples:
             self._kept[draw] = LayeredOperator.at(self.networks, self.x, noise=noise)
         return self._kept[draw]
 
-    @cached_property
-    def _double(self) -> LayeredOperator:
-        return LayeredOperator.at(self.networks, self._elsewhere, dtype=torch.float64)
-
-    @property
-    def _elsewhere(self) -> Tensor:
-        """The samples where there is float64."""
-        return self.x if self.x.device.type in ("cpu", "cuda") else self.x.cpu()
-
     def _in_double(self, begin: int, end: int, index: Tensor) -> Precisions:
-        def moved(draw: int) -> Pullback:
-            noise = Noise(torch.float64, self._elsewhere.device, seed=draw)
-            whole = LayeredOperator.at(self.networks, self._elsewhere, dtype=torch.float64, noise=noise)
-            return whole.span(begin, end).take(index).vjp
+        count = len(self.x)
+        rows, place = torch.unique(index % count, return_inverse=True)
+        chosen = index // count * len(rows) + place  # of each network, the samples that any of them needs
+        x = self.x[rows]
+        x = x if x.device.type in ("cpu", "cuda") else x.cpu()  # where there is float64
+        chosen = chosen.to(x.device)
 
-        return Precisions(self._double.span(begin, end).take(index), moved, None)
+        def at(noise: Noise | None) -> LayeredOperator:
+            whole = LayeredOperator.at(self.networks, x, dtype=torch.float64, noise=noise)
+            return whole.span(begin, end).take(chosen)
+
+        return Precisions(at(None), lambda draw: at(Noise(torch.float64, x.device, seed=draw)).vjp, None)
 
 
 def _through(
