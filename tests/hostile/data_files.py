@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tests.data.tiny import idx
-from tests.hostile.harness import Case
+from tests.hostile.harness import SECONDS, Case
 
 Maker = Callable[[Path, random.Random], None]
 _STUDY = """
@@ -49,7 +49,8 @@ def data_cases(folder: Path, count: int, *, seed: int) -> Iterator[Case]:
         study.write_text(_STUDY.format(data='name = "cifar10"\nlimit = 10' if "cifar" in path else label))
         arguments = ("run", str(study), "--runs", "{runs}", "--engine", "here", "--offline")
         environment = {"UNDERTOW_DATA": str(place), "UNDERTOW_CACHE": str(place / "cache")}
-        yield Case(place.name, arguments if command == "run" else tuple(command.split()), environment)
+        given = arguments if command == "run" else tuple(command.split())
+        yield Case(place.name, given, environment, stop_after=SECONDS)
 
 
 def zeros(megabytes: int, *, before: bytes = b"", wbits: int = -15) -> bytes:

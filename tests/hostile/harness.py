@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from queue import Empty, Queue
 
@@ -20,11 +20,12 @@ _PATIENCE = 120.0  # seconds on the clock, for machines that have other things t
 
 @dataclass(frozen=True)
 class Case:
-    """A command line of undertow; {runs} in it is an empty folder."""
+    """A command line of undertow; {runs} in it is an empty folder. After ``stop_after`` seconds it is interrupted."""
 
     name: str
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
+    stop_after: float = 0.3 * SECONDS
 
 
 @dataclass(frozen=True)
@@ -84,12 +85,7 @@ class _Worker:
 
     def run(self, case: Case) -> Ending:
         assert self._process.stdin is not None
-        order = {
-            "name": case.name,
-            "command": case.command,
-            "environment": case.environment,
-            "seconds": SECONDS,
-        }
+        order = asdict(case)
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         try:

@@ -1,8 +1,8 @@
 """Commands of undertow, one after the other in one process of little memory: ``python -m tests.hostile.worker BYTES``.
 
-Reads lines of JSON, ``{"name", "command", "environment", "seconds"}``, and answers each with one: how it ended, the
-processor time it took, the most memory the process had meanwhile, and what it printed. A command that takes longer
-than ``seconds`` allow is stopped as by Ctrl-C: after three tenths of them, and a second time, for good, after six.
+Reads cases as lines of JSON, and answers each with one: how it ended, the processor time it took, the most memory the
+process had meanwhile, and what it printed. A command that takes more than ``stop_after`` seconds of processor time is
+stopped as by Ctrl-C: a study that trains for long is asked to end at a checkpoint and, as long after that, at once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
         for line in sys.stdin:
             case = json.loads(line)
             os.environ.update(case["environment"])
-            answer = attempt(case["command"], case["seconds"])
+            answer = attempt(case["command"], case["stop_after"])
             said.seek(0)
             answer["printed"] += said.read().decode(errors="replace")
             said.seek(0)
@@ -47,7 +47,7 @@ def main() -> None:
             print(json.dumps({"name": case["name"], **answer}), file=answers, flush=True)
 
 
-def attempt(command: list[str], seconds: float) -> dict[str, Any]:
+def attempt(command: list[str], stop_after: float) -> dict[str, Any]:
     """Run one command and say how it ended: its exit code, or "traceback"."""
     from undertow.cli.app import _call
 
@@ -56,7 +56,7 @@ def attempt(command: list[str], seconds: float) -> dict[str, Any]:
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     signal.signal(signal.SIGVTALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds * 0.3, seconds * 0.3)
+    signal.setitimer(signal.ITIMER_VIRTUAL, stop_after, stop_after)
     began = time.process_time()
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):

@@ -113,9 +113,9 @@ def test_robust_accuracy_of_a_line_and_in_a_box() -> None:
     [
         ({"radii": [0.5, 0.1]}, "must increase"),
         ({"radii": []}, "a list of numbers"),
-        ({"radii": "0.1"}, "a list of finite numbers"),
+        ({"radii": "0.1"}, "a list of numbers"),
         ({"radii": [0.0]}, "positive, finite"),
-        ({"radii": [math.inf]}, "finite numbers"),
+        ({"radii": [math.inf]}, "positive, finite"),
         ({"unit": -1.0}, "unit = -1.0"),
         ({"loss": "crossentropy"}, "did you mean 'cross-entropy'"),
         ({"dtype": "float16"}, "is unknown"),

@@ -77,15 +77,22 @@ def test_the_name_of_a_file_may_be_anything(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"name": "robust-accuracy", "eps": 0.5}, "eps = 0.5 must be a list of finite numbers"),
-        ({"name": "robust-accuracy", "eps": ["a"]}, r"eps = \['a'\] must be a list of finite numbers"),
+        ({"name": "robust-accuracy", "eps": 0.5}, "eps of robust-accuracy are a list of numbers"),
+        (
+            {"name": "robust-accuracy", "eps": ["a"]},
+            "eps = 'a' of robust-accuracy must be a positive, finite number",
+        ),
         ({"name": "robust-accuracy", "seed": -1}, "seed = -1 must be a whole number, 0 or more"),
         ({"name": "robust-accuracy", "seed": 10**30}, "seed = a number so large must be a whole number"),
-        ({"name": "robust-accuracy", "unit": True}, "unit = True must be a finite number"),
+        (
+            {"name": "robust-accuracy", "unit": True},
+            "unit = True of robust-accuracy must be a positive, finite number",
+        ),
         ({"name": "robust-accuracy", "norm": "1"}, "'1'"),
         ({"name": "collaboration", "seam": 3}, "seam = 3 must be a word"),
         ({"name": "chain", "seams": "hidden"}, "seams = 'hidden' must be a list of words"),
-        ({"name": "loss", "kind": ["bce"]}, r"kind = \['bce'\] must be a word"),
+        ({"name": "loss", "kind": ["bce"]}, r"\['bce'\] is not a loss"),
+        ({"name": "bias-search", "reach": "far"}, "reach = 'far' must be a finite number"),
         ({"name": "feature-cosines", "pairs": 1}, "pairs = 1 must be true or false"),
     ],
 )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from undertow.errors import ConfigError, nearest
+from undertow.errors import ConfigError, UndertowError, nearest
 from undertow.probe.bias_search import BiasSearch
 from undertow.probe.chain import Chain
 from undertow.probe.cluster_radius import ClusterRadius
@@ -215,7 +215,13 @@ def measure(name: str, **options: Any) -> Measure:
     missing = [field for field in known if field not in options and not hasattr(kind, field)]
     if missing:
         raise ConfigError(f"the measure {name} needs {' and '.join(map(repr, missing))}.")
+    try:
+        made: Measure = kind(**options)
+    except UndertowError:
+        raise
+    except Exception:  # its own checks expect the kinds of options that it names
+        check_kinds(kind, options)
+        raise
     check_kinds(kind, options)
-    made: Measure = kind(**options)
     check_choices(made)
     return made
