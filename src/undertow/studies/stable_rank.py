@@ -175,7 +175,7 @@ STUDY = Study(
     summary="On data whose points are nearly orthogonal, the first layer is said to collapse toward rank one or two "
     "while it learns. The stable rank ‖W‖_F²/‖W‖₂² shows it, for five scales of the start.",
     costs={
-        "smoke": "100 small trials, about 6 s on one core",
+        "smoke": "100 small trials, about 9 s on two cores",
         "laptop": "100 trials, about 1.5 minutes on two cores",
         "paper": "200 trials, about 6 minutes on two cores",
     },

@@ -66,7 +66,7 @@ STUDY = Study(
     summary="Gradient descent aligns neighbouring layers: their co-correlation ϱ rises, most of all in wide networks "
     "with a small start, and with it the Dirichlet energy that makes a network fragile.",
     costs={
-        "smoke": "380 small trials on digits, about 17 s on two cores",
+        "smoke": "380 small trials on digits, about 20 s on two cores",
         "laptop": "670 trials on 3,840 images of MNIST (Fashion-MNIST or digits where it is not on this machine); "
         "about 4 minutes on two cores",
         "paper": "240 networks on all of MNIST, about 4 minutes on one H200; the paper's whole grid of 140 with one "
