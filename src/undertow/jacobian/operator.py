@@ -16,7 +16,7 @@ from undertow.jacobian.layered import LayeredOperator, layers_of, scaled_gram
 from undertow.jacobian.rounding import Pullbacks
 from undertow.jacobian.trace import leave_no_trace
 
-__all__ = ["AutogradOperator", "JacobianOperator", "build_operator", "jacobian_operator"]
+__all__ = ["AutogradOperator", "JacobianOperator", "jacobian_operator"]
 
 
 @runtime_checkable
@@ -202,14 +202,6 @@ def _dense(product: Callable[[Tensor], Tensor], size: int, operator: AutogradOpe
     return torch.stack(stacked, dim=1)
 
 
-def build_operator(f: Network, x: Tensor) -> JacobianOperator:
-    """The cheapest operator for a network that has been checked already."""
-    layers = layers_of(f)
-    if layers is not None and (layers.flattens or x.dim() == 2):
-        return LayeredOperator.at([layers], x)
-    return AutogradOperator(f, x)
-
-
 def jacobian_operator(f: Network, x: Tensor, *, dtype: torch.dtype | None = None) -> JacobianOperator:
     """The per-sample Jacobians of ``f`` at ``x``, shape (N, …), as an operator.
 
@@ -221,4 +213,7 @@ def jacobian_operator(f: Network, x: Tensor, *, dtype: torch.dtype | None = None
     f, x = prepare(f, x, dtype)
     with leave_no_trace(f, device=x.device):
         check_network(f, x)
-        return build_operator(f, x)
+        layers = layers_of(f)
+        if layers is not None and (layers.flattens or x.dim() == 2):
+            return LayeredOperator.at([layers], x)
+        return AutogradOperator(f, x)

@@ -57,6 +57,11 @@ class NetworkSamples:
         """The samples of the part that follows ``before``."""
         return cls(f, _through(before, origin, arithmetic), arithmetic, tuple(before), origin)
 
+    @property
+    def _source(self) -> Tensor:
+        """The samples at the network's own input."""
+        return self.x if self.origin is None else self.origin
+
     @cached_property
     def _layers(self) -> Layers | None:
         layers = layers_of(self.f)
@@ -67,7 +72,7 @@ class NetworkSamples:
         # Devices without float64 leave it to the CPU.
         device = self.x.device if self.x.device.type in ("cpu", "cuda") else torch.device("cpu")
         *before, double = (_moved_to(double_of(each), device) for each in (*self.before, self.f))
-        origin = (self.x if self.origin is None else self.origin).to(device).double()
+        origin = self._source.to(device).double()
         with Promoting() as mode:
             _through((*before, double), origin[:1], nullcontext)
         return NetworkSamples.behind(double, before, origin, Promoting if mode.needed else nullcontext)
@@ -106,7 +111,7 @@ class NetworkSamples:
 
     def at(self, part: slice | Tensor) -> Precisions:
         """The Jacobians at some of the samples."""
-        x, origin = self.x[part], (self.x if self.origin is None else self.origin)[part]
+        x, origin = self.x[part], self._source[part]
         if self._layers is not None and not self.before:
             return LayeredSamples([self._layers], x).span(0, len(self._layers.linears))
         if self._layers is not None:
@@ -130,7 +135,7 @@ class NetworkSamples:
         """The operator of some samples through autograd, as given or with a draw of noise."""
         if draw is None:
             return AutogradOperator(self.f, self.x[part], arithmetic=self.arithmetic)
-        return self._moved((self.x if self.origin is None else self.origin)[part], draw)
+        return self._moved(self._source[part], draw)
 
     def _moved(self, origin: Tensor, draw: int) -> AutogradOperator:
         noise = Noise(origin.dtype, origin.device, seed=draw)
