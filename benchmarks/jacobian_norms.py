@@ -28,8 +28,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from undertow.core.errors import DataError
 from undertow.data import load
-from undertow.errors import DataError
 from undertow.jacobian.memory import default_budget
 from undertow.jacobian.norms import jacobian_norms
 

@@ -23,12 +23,12 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
+from undertow.config.grid import StudyConfig
+from undertow.config.trial import validate
 from undertow.probe.records import Record
-from undertow.runs.config import validate
-from undertow.runs.grid import StudyConfig
-from undertow.runs.progress import Beacon
-from undertow.runs.records import encode_all
-from undertow.runs.store import FinishedTrial, Store
+from undertow.store.progress import Beacon
+from undertow.store.record_files import encode_all
+from undertow.store.store import FinishedTrial, Store
 
 MOMENTS = 200
 MEASURES = (("loss", "mean"), ("loss", "log10"), ("stable-rank", "hidden.weight"), ("accuracy", ""))

@@ -40,9 +40,9 @@ from typing import Any
 import torch
 from study_parts import Clock, machine, run
 
-from undertow.runs.config import validate
-from undertow.runs.grid import Group, StudyConfig
-from undertow.runs.store import Store
+from undertow.config.grid import Group, StudyConfig
+from undertow.config.trial import validate
+from undertow.store.store import Store
 from undertow.studies import find
 
 EPOCHS = 50

@@ -29,10 +29,10 @@ from scipy.optimize import linprog, nnls
 from torch import Tensor, nn
 
 from undertow.adversary import Classifier, Robustness, robustness
-from undertow.adversary.crown import certified_radii, gap_bounds
-from undertow.adversary.exact import exact_distance
-from undertow.adversary.layers import stages_of
-from undertow.adversary.two_layer import two_layer_of
+from undertow.adversary.certificates.crown import certified_radii, gap_bounds
+from undertow.adversary.certificates.stages import stages_of
+from undertow.adversary.exact.branching import exact_distance
+from undertow.adversary.exact.two_layer_gaps import two_layer_of
 
 Array = NDArray[np.float64]
 

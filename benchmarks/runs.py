@@ -19,18 +19,18 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from undertow.config.grid import Group, StudyConfig
+from undertow.config.trial import validate
+from undertow.execution.build import build_data, build_network, build_recipe
+from undertow.execution.engines.cluster import Cluster
+from undertow.execution.engines.here import Here
+from undertow.execution.engines.processes import Processes
+from undertow.execution.engines.worker import Engine
+from undertow.execution.sweep import sweep
+from undertow.execution.watch import Bars
 from undertow.probe.probe import take
 from undertow.probe.schedule import Schedule
-from undertow.runs.build import build_data, build_network, build_recipe
-from undertow.runs.config import validate
-from undertow.runs.engines.cluster import Cluster
-from undertow.runs.engines.here import Here
-from undertow.runs.engines.processes import Processes
-from undertow.runs.engines.worker import Engine
-from undertow.runs.grid import Group, StudyConfig
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
-from undertow.runs.watch import Bars
+from undertow.store.store import Store
 from undertow.studies.stable_rank import STUDY
 from undertow.training import Trainer
 

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import torch
 
-from undertow.runs.engines.here import Here
-from undertow.runs.grid import Group, StudyConfig
-from undertow.runs.seed_sets import replicated
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
-from undertow.runs.watch import Watch
+from undertow.config.grid import Group, StudyConfig
+from undertow.config.seed_sets import replicated
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
+from undertow.execution.watch import Watch
+from undertow.store.store import Store
 from undertow.studies import find
 
 

@@ -17,9 +17,9 @@ from functools import cache
 
 import numpy as np
 
-from undertow.studies.claims import Verdict, decide
-from undertow.studies.exact_tests import sign_test
-from undertow.studies.multiplicity import LEVEL, adjusted
+from undertow.studies.kit.claim import Verdict, decide
+from undertow.studies.kit.exact_tests import sign_test
+from undertow.studies.kit.multiplicity import LEVEL, adjusted
 
 SEEDS = (6, 8, 10, 20)
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]

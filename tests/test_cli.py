@@ -16,8 +16,8 @@ import pytest
 
 from undertow.cli import main
 from undertow.cli.show import print_json
-from undertow.runs.canonical import seal, unseal
-from undertow.runs.store import Store
+from undertow.core.canonical import seal, unseal
+from undertow.store.store import Store
 
 STUDY = """
 [data]
@@ -133,7 +133,7 @@ def test_bad_usage_is_one_sentence_and_code_two(
 
 def test_the_tour_ends_with_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
     for code in (0, 1, 130):
-        monkeypatch.setattr("undertow.tour.main", lambda code=code: code)
+        monkeypatch.setattr("undertow.cli.tour.main", lambda code=code: code)
         assert call("tour") == code
 
 

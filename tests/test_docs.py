@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import undertow
-from undertow.runs.config import validate
-from undertow.runs.grid import StudyConfig
+from undertow.config.grid import StudyConfig
+from undertow.config.trial import validate
 from undertow.studies import STUDIES, find
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +24,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
-_FOR_EVERYONE = ("errors", "files", "losses", "members", "precision", "sections", "sequences", "status")
+_FOR_EVERYONE = ("core",)
 
 
 def blocks(page: str, language: str) -> list[str]:

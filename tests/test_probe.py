@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ConfigError, InputError, ModelError
+from undertow.core.errors import ConfigError, InputError, ModelError
 from undertow.measures.rank import stable_rank
 from undertow.probe import Accuracy, Collaboration, Energy, Loss, Probe, Schedule, StableRank, measure, take
 from undertow.training import StepTaken

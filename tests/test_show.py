@@ -11,15 +11,15 @@ from pathlib import Path
 import polars
 import pytest
 
-from tests.runs.sweeps import flip, tiny_study
+from tests.execution.sweeps import flip, tiny_study
 from tests.test_cli import call
 from undertow.cli.sparklines import main_curves, sparkline
-from undertow.runs.engines.here import Here
-from undertow.runs.failures import write_failure
-from undertow.runs.lock import Lock
-from undertow.runs.progress import Beacon
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
+from undertow.store.failures import write_failure
+from undertow.store.lock import Lock
+from undertow.store.progress import Beacon
+from undertow.store.store import Store
 from undertow.studies import find
 
 Show = Callable[..., tuple[int, str]]

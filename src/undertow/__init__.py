@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.adversary.risk import adversarial_risk as adversarial_risk
     from undertow.adversary.risk import risk_bound as risk_bound
     from undertow.adversary.robustness import robustness as robustness
+    from undertow.core.errors import UndertowError as UndertowError
     from undertow.jacobian.cutting import chain as chain
     from undertow.jacobian.cutting import split as split
     from undertow.jacobian.norms import JacobianNorms as JacobianNorms
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.measures.energy import energy as energy
     from undertow.measures.rank import stable_rank as stable_rank
     from undertow.probe.probe import Probe as Probe
+    from undertow.store.store import Store as Store
 
 _WHERE = {
     # Jacobians: per-sample norms with error bounds, operators, places to cut a network
@@ -55,6 +57,10 @@ _WHERE = {
     "Classifier": "undertow.adversary.classifier",
     # Measures on a schedule inside anyone's training loop
     "Probe": "undertow.probe.probe",
+    # Finished trials on disk, and their records as one frame
+    "Store": "undertow.store.store",
+    # What is refused, in a sentence that says what to do
+    "UndertowError": "undertow.core.errors",
 }
 
 __version__ = "0.1.0"

@@ -10,10 +10,10 @@ from torch import nn
 
 from tests.adversary.cases import decisions, digits, mlp, parity, points
 from undertow.adversary import Classifier, Groups, attacks, robust_accuracy, robust_curve
+from undertow.adversary.attacks.search import Search
 from undertow.adversary.classifier import margins_of
 from undertow.adversary.geometry import lengths
-from undertow.adversary.search import Search
-from undertow.errors import ConfigError, InputError
+from undertow.core.errors import ConfigError, InputError
 
 BOX = (0.0, 1.0)
 

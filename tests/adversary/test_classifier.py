@@ -6,7 +6,7 @@ from torch import nn
 
 from tests.adversary.cases import decisions, mlp, points
 from undertow.adversary import Classifier, Groups, robust_accuracy
-from undertow.errors import InputError, ModelError
+from undertow.core.errors import InputError, ModelError
 
 NET, X = mlp(0), points(0, 12)
 Y = decisions(NET, X)

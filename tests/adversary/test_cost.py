@@ -11,8 +11,8 @@ import torch
 
 from tests.adversary.cases import decisions, digits, mlp, points
 from undertow.adversary import attack_cost, robust_accuracy
-from undertow.adversary.cost import AttackCost, expected
-from undertow.adversary.progress import AttackProgress
+from undertow.adversary.attacks.attack_progress import AttackProgress
+from undertow.adversary.attacks.cost import AttackCost, expected
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -24,8 +24,8 @@ def test_what_an_attack_costs_where_it_breaks_nothing(
     attack: str, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The forecast is the count: of forward passes by calls of the network, of backward passes by its gradient."""
-    monkeypatch.setattr("undertow.adversary.attacks.QUERIES", 30)
-    monkeypatch.setattr("undertow.adversary.cost.QUERIES", 30)
+    monkeypatch.setattr("undertow.adversary.attacks.sequence.QUERIES", 30)
+    monkeypatch.setattr("undertow.adversary.attacks.cost.QUERIES", 30)
     net, x = mlp(3, inputs=5, width=12, outputs=classes), points(3, 30, 5)
     y = decisions(net, x)
     asked = {"forward": 0, "backward": 0}
@@ -117,7 +117,7 @@ def test_who_waits_is_told_and_others_are_not(
     shown = capsys.readouterr().err
     assert "at most" in shown
     assert "attack='fast' takes about" in shown
-    monkeypatch.setattr("undertow.adversary.progress._VERY_LONG", 0.0)
+    monkeypatch.setattr("undertow.adversary.attacks.attack_progress._VERY_LONG", 0.0)
     with caplog.at_level(logging.WARNING, logger="undertow"):
         attack(False)
         assert not caplog.records
@@ -126,7 +126,7 @@ def test_who_waits_is_told_and_others_are_not(
     monkeypatch.setattr("sys.stderr", terminal := Terminal())
     attack(None)
     assert terminal.getvalue() == ""  # not long enough
-    monkeypatch.setattr("undertow.adversary.progress._LONG", 0.0)
+    monkeypatch.setattr("undertow.adversary.attacks.attack_progress._LONG", 0.0)
     attack(None)
     assert "at most" in terminal.getvalue()
     assert "apgd-ce" in terminal.getvalue()

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.optimize import linprog, minimize
 
-from undertow.adversary.apgd import checkpoints
-from undertow.adversary.exact import least_distance
+from undertow.adversary.attacks.apgd import checkpoints
+from undertow.adversary.exact.branching import least_distance
 from undertow.adversary.geometry import lengths, nearest_on_hyperplane, project
 
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
+from undertow.adversary.attacks.guided import follow_certificate
+from undertow.adversary.attacks.search import begin
+from undertow.adversary.certificates.crown import gap_bounds, weakest_directions
+from undertow.adversary.certificates.stages import stages_of
 from undertow.adversary.classifier import as_classifier
 from undertow.adversary.closest import first_examples
-from undertow.adversary.crown import gap_bounds, weakest_directions
-from undertow.adversary.guided import follow_certificate
-from undertow.adversary.layers import stages_of
 from undertow.adversary.robustness import robustness
-from undertow.adversary.search import begin
 
 
 def one_feature_each(k: int = 10, *, off: float = 0.05) -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary.attacks.line import try_lines
+from undertow.adversary.attacks.search import begin
 from undertow.adversary.classifier import Classifier
 from undertow.adversary.closest import closest_examples
 from undertow.adversary.geometry import lengths
-from undertow.adversary.line import try_lines
-from undertow.adversary.search import begin
 
 
 def dead(seed: int, *, width: int = 6) -> tuple[nn.Sequential, Tensor, Tensor]:

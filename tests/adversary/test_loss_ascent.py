@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from undertow.adversary.attacks.loss_ascent import ascend_loss
 from undertow.adversary.closest import closest_examples
-from undertow.adversary.loss_ascent import ascend_loss
 
 
 def line(scale: float = 1.0) -> nn.Linear:

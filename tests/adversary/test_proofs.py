@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from tests.adversary.cases import decisions, digits, mlp, points
 from undertow.adversary import Classifier, robust_accuracy, robustness
-from undertow.adversary.crown import certified_radii, gap_bounds
-from undertow.adversary.exact import exact_distance, least_distance
-from undertow.adversary.layers import stages_of
-from undertow.adversary.two_layer import two_layer_of
+from undertow.adversary.certificates.crown import certified_radii, gap_bounds
+from undertow.adversary.certificates.stages import stages_of
+from undertow.adversary.exact.branching import exact_distance, least_distance
+from undertow.adversary.exact.two_layer_gaps import two_layer_of
 
 
 def enumerated(net: nn.Sequential, x: Tensor, label: int, norm: float) -> float:

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from tests.adversary.cases import decisions, mlp, points
 from undertow.adversary import Classifier, robustness
+from undertow.adversary.attacks.line import first_crossing
+from undertow.adversary.certificates.crown import certified_radii
+from undertow.adversary.certificates.stages import stages_of
 from undertow.adversary.closest import closest_examples
-from undertow.adversary.crown import certified_radii
-from undertow.adversary.exact import exact_distance
-from undertow.adversary.layers import stages_of
-from undertow.adversary.line import first_crossing
-from undertow.adversary.two_layer import two_layer_of
+from undertow.adversary.exact.branching import exact_distance
+from undertow.adversary.exact.two_layer_gaps import two_layer_of
 
 UNITS = (1e-9, 1e-6, 1.0, 1e6, 1e7, 1e8, 1e9)
 

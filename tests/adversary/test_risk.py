@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tests.adversary.cases import decisions, digits, mlp, points
 from undertow.adversary import Classifier, adversarial_risk, pairs_grid, risk_bound
-from undertow.errors import ConfigError, InputError
+from undertow.core.errors import ConfigError, InputError
 
 
 def test_risk_of_a_linear_logit_in_closed_form() -> None:

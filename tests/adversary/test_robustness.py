@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from tests.adversary.cases import decisions, digits, mlp, points
 from undertow.adversary import Classifier, robustness
-from undertow.adversary.crown import certified_radii, gap_bounds
-from undertow.adversary.layers import stages_of
+from undertow.adversary.certificates.crown import certified_radii, gap_bounds
+from undertow.adversary.certificates.stages import stages_of
 
 
 def _chain(net: nn.Module, x: Tensor):  # type: ignore[no-untyped-def]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 import undertow as ut
-from undertow.adversary.line import first_crossing
-from undertow.adversary.row_space import in_row_space
-from undertow.errors import ModelError
+from undertow.adversary.attacks.line import first_crossing
+from undertow.adversary.exact.row_space import in_row_space
+from undertow.core.errors import ModelError
 
 
 def network(d: int, m: int, outputs: int, seed: int, *, bias: bool = True) -> nn.Sequential:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from tests.data.test_png import encode
 from tests.data.tiny import contents, entry
 from tests.hostile.data_files import deflated, header, npy, png, zeros, zipped
+from undertow.core.errors import DataError, InputError
 from undertow.data import load
 from undertow.data.archives import read_members, unpack
 from undertow.data.catalogue import RawFile
@@ -30,7 +31,6 @@ from undertow.data.local import State, find, read_verified
 from undertow.data.png import decode_png
 from undertow.data.splits import stratified_split
 from undertow.data.tables import read_table
-from undertow.errors import DataError, InputError
 
 MEGABYTE = 2**20
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.data.test_png import encode
+from undertow.core.errors import DataError
 from undertow.data.cifar import SHEETS, _records, batches_from_sheets, parse_batch
-from undertow.errors import DataError
 
 
 def test_records_hold_label_then_planes() -> None:

@@ -6,8 +6,8 @@ import pickle
 import pytest
 import torch
 
+from undertow.core.errors import InputError
 from undertow.data import Dataset, content_checksum
-from undertow.errors import InputError
 
 
 def test_the_checksum_is_sha256_of_dtype_shape_and_bytes() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.data.tiny import serve
+from undertow.core.errors import DataError
 from undertow.data.download import download, scratch_folder, write_atomically
-from undertow.errors import DataError
 
 
 def test_a_file_arrives_whole(tmp_path: Path) -> None:

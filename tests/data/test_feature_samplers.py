@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from undertow.core.errors import InputError
 from undertow.data.axis_clusters import axis_clusters
 from undertow.data.lower_bound import lower_bound
 from undertow.data.slabs import slabs
-from undertow.errors import InputError
 
 
 def test_axis_clusters_are_clusters_on_axes() -> None:

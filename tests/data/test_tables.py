@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from undertow.core.errors import DataError, InputError, UndertowError
 from undertow.data import load
 from undertow.data.tables import read_table
-from undertow.errors import DataError, InputError, UndertowError
 
 CSV = """kind,a,note,b
 sick,1.5,x,10

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from undertow.core.errors import InputError
 from undertow.data import TASKS, Dataset, halves, load, parity, relabel
-from undertow.errors import InputError
 
 
 def test_tasks_on_digits() -> None:

@@ -9,11 +9,11 @@ import polars
 import pytest
 import vl_convert
 
+from undertow.core.errors import InputError
 from undertow.drawing.cosine_maps import cosine_map
 from undertow.drawing.curves import curves_by_seed
 from undertow.drawing.heat_maps import heat_map
 from undertow.drawing.shades import shade, shades
-from undertow.errors import InputError
 from undertow.studies.co_correlation.colours import of_q, of_widths
 
 

@@ -21,7 +21,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-TORCH_FIRST = "torch", "polars", "undertow.runs.group", "undertow.cli.sweeps", "sklearn.datasets"
+TORCH_FIRST = "torch", "polars", "undertow.execution.group", "undertow.cli.sweeps", "sklearn.datasets"
 
 
 def main() -> None:

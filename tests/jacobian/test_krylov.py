@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import undertow as ut
+from undertow.core.status import Status
 from undertow.jacobian.factor import Factor
 from undertow.jacobian.krylov import _mixed, _Run
 from undertow.jacobian.layered import LayeredOperator
-from undertow.status import Status
 
 from ..model_cases import CASES
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 import undertow as ut
-from undertow.errors import InputError, ModelError
+from undertow.core.errors import InputError, ModelError
+from undertow.core.status import Status
 from undertow.jacobian.norms import matrix_norm
-from undertow.status import Status
 
 from ..model_cases import CASES, Case, dense_jacobians, dense_norms
 

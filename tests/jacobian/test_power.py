@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 import undertow as ut
+from undertow.core.status import Status
 from undertow.jacobian.layered import LayeredOperator, layers_of
 from undertow.jacobian.power import power_iteration
-from undertow.status import Status
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "authors_power_iteration.npz"
 

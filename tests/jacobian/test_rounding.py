@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 import undertow as ut
-from undertow.errors import ModelError
+from undertow.core.errors import ModelError
+from undertow.core.status import Status
 from undertow.jacobian.perturbation import Noise
 from undertow.jacobian.promotion import Promoting, double_of
 from undertow.measures.seam import collaborate
-from undertow.status import Status
 
 from ..model_cases import dense_norms
 

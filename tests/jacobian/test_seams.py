@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import undertow as ut
-from undertow.errors import SeamError
+from undertow.core.errors import SeamError
 
 from ..model_cases import CASES, Case, Residual
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
 import undertow as ut
-from undertow.errors import UndertowError
+from undertow.core.errors import UndertowError
 
 from ..model_cases import CASES
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.execution.sweeps import tiny_study
 from tests.live.serving import live
-from tests.runs.sweeps import tiny_study
+from undertow.core.canonical import plain
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
 from undertow.live.hub import Hub
 from undertow.live.verdicts import Verdicts
-from undertow.runs.canonical import plain
-from undertow.runs.engines.here import Here
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
+from undertow.store.store import Store
 from undertow.studies import find
-from undertow.studies.ledger import ledger
+from undertow.studies.kit.ledger import ledger
 
 
 def test_the_server_is_small() -> None:

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.execution.sweeps import tiny_study
 from tests.live.serving import LONG, live, sweeping, wait_for
 from tests.report.stores import publish_stable_rank
-from tests.runs.sweeps import tiny_study
-from undertow.runs.canonical import seal, unseal
-from undertow.runs.engines.here import Here
-from undertow.runs.failures import write_failure
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
+from undertow.core.canonical import seal, unseal
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
+from undertow.store.failures import write_failure
+from undertow.store.store import Store
 
 EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 

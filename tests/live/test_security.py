@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.execution.sweeps import tiny_study
 from tests.live.serving import Server, live
-from tests.runs.sweeps import tiny_study
 from tests.test_cli import call
-from undertow.runs.engines.here import Here
-from undertow.runs.failures import write_failure
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
+from undertow.store.failures import write_failure
+from undertow.store.store import Store
 
 SECRET = "the-secret-of-the-house"
 

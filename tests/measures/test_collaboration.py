@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import undertow as ut
-from undertow.errors import InputError, SeamError
+from undertow.core.errors import InputError, SeamError
 
 from ..model_cases import CASES, Case, dense_jacobians
 

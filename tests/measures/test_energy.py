@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import undertow as ut
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 from undertow.measures.energy import sampling_interval
 
 from ..model_cases import CASES, Case, dense_norms

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from undertow.core.errors import InputError, ModelError
 from undertow.data import by_cluster, d_binary
 from undertow.data.dataset import Dataset
-from undertow.errors import InputError, ModelError
 from undertow.measures.averaged_direction import averaged_radii
 from undertow.measures.biases import best_biases
 from undertow.measures.feature_steps import FeatureSteps, two_layer_parts

@@ -9,8 +9,8 @@ import torch
 from scipy.optimize import minimize, nnls
 from torch import nn
 
-from undertow.errors import InputError, ModelError
-from undertow.losses import Loss
+from undertow.core.errors import InputError, ModelError
+from undertow.core.losses import Loss
 from undertow.measures.kkt import kkt
 from undertow.models import Gaussian, two_layer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 from undertow.measures.manifold import Plane, off_share, principal_plane, tangents
 
 

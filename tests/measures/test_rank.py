@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import undertow as ut
-from undertow.errors import InputError, ModelError
+from undertow.core.errors import InputError, ModelError
 
 from ..model_cases import CASES
 

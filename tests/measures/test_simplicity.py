@@ -7,8 +7,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
+from undertow.core.errors import InputError
 from undertow.data.slabs import slabs
-from undertow.errors import InputError
 from undertow.measures.simplicity import agreement, best_linear_model, randomised
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 from undertow.models import NearestNeighbour, prelu_network, resnet
 from undertow.training import Recipe, Trainer
 

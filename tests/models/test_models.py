@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 from undertow.models import Gaussian, He, Scaled, activation, mlp, two_layer
 from undertow.models.two_layer import Head
 

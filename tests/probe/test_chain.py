@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from undertow.errors import ConfigError, InputError
+from undertow.core.errors import ConfigError, InputError
 from undertow.jacobian.cutting import chain
 from undertow.measures.chain import chain_norms_together
 from undertow.models import mlp, two_layer

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
+from undertow.core.errors import ConfigError, InputError
 from undertow.data.axis_clusters import axis_clusters
 from undertow.data.clusters import d_binary
 from undertow.data.dataset import Dataset
 from undertow.data.loading import load
 from undertow.data.tasks import relabel
-from undertow.errors import ConfigError, InputError
 from undertow.models import mlp, prelu_network, two_layer
 from undertow.models.initialisation import Gaussian
 from undertow.probe.kkt import KktNetwork, KktResiduals

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 import torch
 
-from undertow.errors import ConfigError, InputError
+from undertow.config.grid import StudyConfig
+from undertow.config.trial import validate
+from undertow.core.errors import ConfigError, InputError
+from undertow.execution.build import build_data, build_network, build_points
+from undertow.execution.group import run_group
 from undertow.probe.bias_search import BiasSearch
 from undertow.probe.cluster_radius import ClusterRadius
 from undertow.probe.features import Clusters, FeatureCoefficients, FeatureCosines
 from undertow.probe.kkt import KktNetwork
 from undertow.probe.min_vidal import FeatureDistance
 from undertow.probe.tracking import Tracked
-from undertow.runs.build import build_data, build_network, build_points
-from undertow.runs.config import validate
-from undertow.runs.grid import StudyConfig
-from undertow.runs.group import run_group
-from undertow.runs.store import Store
+from undertow.store.store import Store
 from undertow.theory.feature_averaging import grouped_network
 
 MODEL = {

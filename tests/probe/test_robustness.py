@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from undertow.adversary import Classifier, robust_accuracy
-from undertow.errors import ConfigError, InputError
-from undertow.losses import Loss
+from undertow.core.errors import ConfigError, InputError
+from undertow.core.losses import Loss
 from undertow.measures.energy import energy
 from undertow.probe.measures import measure
 from undertow.probe.probe import take

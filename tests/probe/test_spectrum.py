@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 from undertow.probe.measures import measure
 from undertow.probe.spectrum import Spectrum, singular_values
 

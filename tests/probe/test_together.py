@@ -12,9 +12,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.runs.sweeps import fingerprint
+from tests.execution.sweeps import fingerprint
 from undertow.adversary import risk
-from undertow.errors import ConfigError, InputError, ModelError
+from undertow.config.grid import StudyConfig
+from undertow.config.trial import validate
+from undertow.core.errors import ConfigError, InputError, ModelError
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
 from undertow.measures import chain
 from undertow.measures.collaboration import collaboration
 from undertow.models import Scaled, two_layer
@@ -32,11 +36,7 @@ from undertow.probe import (
 from undertow.probe.chain import Chain
 from undertow.probe.printed import PrintedCollaboration
 from undertow.probe.together import read_together
-from undertow.runs.config import validate
-from undertow.runs.engines.here import Here
-from undertow.runs.grid import StudyConfig
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
+from undertow.store.store import Store
 
 
 def networks(*, activation: Any = "relu", width: int = 70, outputs: int = 1) -> list[nn.Module]:

@@ -11,15 +11,15 @@ from typing import Any
 
 import torch
 
+from undertow.config.grid import StudyConfig
+from undertow.config.trial import TrialConfig, validate
+from undertow.core.tensor_files import pack
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
 from undertow.probe.records import Record
-from undertow.runs.config import TrialConfig, validate
-from undertow.runs.engines.here import Here
-from undertow.runs.grid import StudyConfig
-from undertow.runs.provenance import environment
-from undertow.runs.records import encode_all
-from undertow.runs.store import FinishedTrial, Store
-from undertow.runs.sweep import sweep
-from undertow.runs.weights import pack
+from undertow.store.provenance import environment
+from undertow.store.record_files import encode_all
+from undertow.store.store import FinishedTrial, Store
 from undertow.studies import find
 
 _MOMENTS = range(0, 301, 20)

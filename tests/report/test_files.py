@@ -9,7 +9,7 @@ import pytest
 
 from tests.report.stores import own_study, publish_stable_rank
 from undertow.cli.app import main
-from undertow.runs.store import Store
+from undertow.store.store import Store
 from undertow.studies import find
 
 STARTS = {"pdf": b"%PDF-", "svg": b"<svg", "png": b"\x89PNG"}

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from tests.report.stores import own_study, publish, run
+from undertow.config.grid import StudyConfig
+from undertow.config.trial import validate
 from undertow.probe.records import Record
 from undertow.report.page import write_report
-from undertow.runs.config import validate
-from undertow.runs.grid import StudyConfig
 
 WIDE = {"width": 1280, "height": 900}
 NARROW = {"width": 390, "height": 844}

@@ -16,20 +16,20 @@ from typing import Any
 import pytest
 import torch
 
+from tests.execution.sweeps import flip
 from tests.report.stores import own_study, publish_stable_rank
-from tests.runs.sweeps import flip
+from undertow.adversary.examples import Examples
+from undertow.config.grid import StudyConfig
+from undertow.config.trial import validate
 from undertow.report.contents import gather
 from undertow.report.origins import study_file
 from undertow.report.page import render, write_report
 from undertow.report.pairs import picture_pairs
-from undertow.report.readable import ReadableStore
 from undertow.report.words import facts
-from undertow.runs.config import validate
-from undertow.runs.examples import Examples
-from undertow.runs.grid import StudyConfig
-from undertow.runs.store import Store
-from undertow.studies.ledger import judge
-from undertow.studies.reproduction import reproductions
+from undertow.store.store import Store
+from undertow.store.tolerant import ReadableStore
+from undertow.studies.kit.ledger import judge
+from undertow.studies.kit.reproduction import reproductions
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from undertow.errors import InputError
-from undertow.studies.claims import CORRELATION, SHARE, Verdict, decide, decide_share
+from undertow.core.errors import InputError
+from undertow.studies.kit.claim import CORRELATION, SHARE, Verdict, decide, decide_share
 
 FIRM = [1.0, 1.1, 0.9, 1.05, 0.95, 1.02, 0.98, 1.07, 0.93, 1.01]
 

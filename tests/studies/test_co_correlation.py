@@ -10,26 +10,26 @@ import pytest
 import torch
 
 from undertow.adversary import Classifier, robust_accuracy
+from undertow.config.grid import StudyConfig
+from undertow.config.trial import NamedData, TrialConfig, TwoLayerModel, validate
+from undertow.core.errors import ConfigError
 from undertow.data.loading import load
 from undertow.data.local import State
 from undertow.data.sources import check
 from undertow.data.tasks import relabel
-from undertow.errors import ConfigError
+from undertow.execution.build import build_data, build_network
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
 from undertow.measures.collaboration import collaboration
 from undertow.measures.energy import energy
 from undertow.probe.schedule import Schedule
 from undertow.report.figures import draw
-from undertow.runs.build import build_data, build_network
-from undertow.runs.config import NamedData, TrialConfig, TwoLayerModel, validate
-from undertow.runs.engines.here import Here
-from undertow.runs.grid import StudyConfig
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
-from undertow.studies.claims import Verdict
+from undertow.store.store import Store
 from undertow.studies.co_correlation import STUDY
 from undertow.studies.co_correlation.risk_bound import both_sides
-from undertow.studies.ledger import ledger
-from undertow.studies.reproduction import reproductions
+from undertow.studies.kit.claim import Verdict
+from undertow.studies.kit.ledger import ledger
+from undertow.studies.kit.reproduction import reproductions
 
 TWO_LAYER = ("grid", "risk-bound", "activations", "estimators")
 

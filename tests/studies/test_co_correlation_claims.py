@@ -9,13 +9,13 @@ from typing import Any
 import polars
 import pytest
 
-from undertow.errors import InputError
-from undertow.studies.claims import Verdict
+from undertow.core.errors import InputError
 from undertow.studies.co_correlation import STUDY
 from undertow.studies.co_correlation.dynamics import fig_3_width, shares_of_rise
 from undertow.studies.co_correlation.estimators import deviations
 from undertow.studies.co_correlation.grid import outcomes
 from undertow.studies.co_correlation.robustness import matched_pairs
+from undertow.studies.kit.claim import Verdict
 
 CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
 EPOCHS = 10

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import polars
 import pytest
 
-from undertow.errors import InputError
-from undertow.studies.claims import Verdict
+from undertow.core.errors import InputError
 from undertow.studies.co_correlation.risk_bound import CLAIMS as FOUND
 from undertow.studies.co_correlation.risk_bound import RADII, both_sides, reaches
+from undertow.studies.kit.claim import Verdict
 
 CLAIMS = {claim.id: claim.test for claim in FOUND}
 ENERGY, RISK = 0.5, 0.7

@@ -7,7 +7,13 @@ import itertools
 import pytest
 from scipy import stats
 
-from undertow.studies.exact_tests import at_least, binomial_test, median_interval, share_interval, sign_test
+from undertow.studies.kit.exact_tests import (
+    at_least,
+    binomial_test,
+    median_interval,
+    share_interval,
+    sign_test,
+)
 
 
 def test_tails_and_tests_are_those_of_scipy() -> None:

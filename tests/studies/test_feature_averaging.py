@@ -9,18 +9,18 @@ from typing import Any
 import polars
 import pytest
 
-from undertow.errors import InputError
+from undertow.config.trial import ClustersData, TwoLayerModel
+from undertow.core.errors import InputError
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
 from undertow.report.figures import draw
-from undertow.runs.config import ClustersData, TwoLayerModel
-from undertow.runs.engines.here import Here
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
+from undertow.store.store import Store
 from undertow.studies import find
-from undertow.studies.claims import Verdict
 from undertow.studies.feature_averaging import averaging, decoupling, radius, robust_solution
 from undertow.studies.feature_averaging.sizes import exponents, networks
 from undertow.studies.feature_averaging.synthetic import BY_CLUSTERS, BY_DIMENSION, PARTS, THRESHOLD
-from undertow.studies.reproduction import reproductions
+from undertow.studies.kit.claim import Verdict
+from undertow.studies.kit.reproduction import reproductions
 
 STUDY = find("feature-averaging")
 CLAIMS = {

@@ -10,9 +10,9 @@ import polars
 import pytest
 
 from tests.studies.test_feature_averaging import CLAIMS, COUNTS, by_clusters, by_dimension, jitter, rows
-from undertow.studies.claims import Verdict
 from undertow.studies.feature_averaging.sizes import by_seed
 from undertow.studies.feature_averaging.synthetic import THRESHOLD
+from undertow.studies.kit.claim import Verdict
 
 Frame = Callable[[], polars.DataFrame]
 LARGEST = 3072

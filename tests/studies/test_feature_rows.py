@@ -10,15 +10,14 @@ import polars
 import pytest
 import torch
 
+from undertow.config.grid import StudyConfig
+from undertow.config.trial import validate
+from undertow.core.errors import InputError
 from undertow.data.dataset import Dataset
 from undertow.data.tasks import relabel
-from undertow.errors import InputError
-from undertow.runs.config import validate
-from undertow.runs.engines.here import Here
-from undertow.runs.grid import StudyConfig
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
-from undertow.studies.claims import Claim, Verdict
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
+from undertow.store.store import Store
 from undertow.studies.feature_averaging import (
     frozen_features,
     images,
@@ -29,7 +28,8 @@ from undertow.studies.feature_averaging import (
     simplicity,
 )
 from undertow.studies.feature_averaging.lines import after_training
-from undertow.studies.study import SCALES
+from undertow.studies.kit.claim import Claim, Verdict
+from undertow.studies.kit.study import SCALES
 
 MODULES = (min_vidal, kkt, simplicity, manifold, li2022, images, frozen_features)
 SEEDS = range(10)

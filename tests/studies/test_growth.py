@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import polars
 import pytest
 
-from undertow.errors import InputError
-from undertow.runs.config import NamedData, TwoLayerModel, validate
-from undertow.runs.engines.here import Here
-from undertow.runs.grid import StudyConfig
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
-from undertow.studies.claims import Finding, Verdict
+from undertow.config.grid import StudyConfig
+from undertow.config.trial import NamedData, TwoLayerModel, validate
+from undertow.core.errors import InputError
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
+from undertow.store.store import Store
 from undertow.studies.co_correlation.growth import CLAIMS, FIGURES, PARTS
 from undertow.studies.co_correlation.growth_records import exponent, networks, rates, slack_exponents
-from undertow.studies.study import Scale
+from undertow.studies.kit.claim import Finding, Verdict
+from undertow.studies.kit.study import Scale
 
 TESTS = {claim.id: claim for claim in CLAIMS}
 TIMES = (0.0, 4.5, 9.0, 13.5, 18.0)

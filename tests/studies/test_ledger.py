@@ -15,16 +15,16 @@ import pytest
 from tests.report.stores import publish
 from undertow import studies
 from undertow.cli.app import _call
-from undertow.errors import ConfigError
+from undertow.config.grid import StudyConfig
+from undertow.config.seed_sets import refuse_overlap, replicated
+from undertow.config.trial import validate
+from undertow.core.errors import ConfigError
 from undertow.probe.records import Record
-from undertow.runs.config import validate
-from undertow.runs.grid import StudyConfig
-from undertow.runs.seed_sets import refuse_overlap, replicated
-from undertow.runs.store import Store
-from undertow.studies.claims import Claim, Finding, Verdict, decide
-from undertow.studies.ledger import Entry, ledger
-from undertow.studies.reproduction import reproductions
-from undertow.studies.study import Scale, Study
+from undertow.store.store import Store
+from undertow.studies.kit.claim import Claim, Finding, Verdict, decide
+from undertow.studies.kit.ledger import Entry, ledger
+from undertow.studies.kit.reproduction import reproductions
+from undertow.studies.kit.study import Scale, Study
 
 Values = dict[str, Sequence[float]]
 """For each claim one value per seed."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from undertow.studies.multiplicity import adjusted
+from undertow.studies.kit.multiplicity import adjusted
 
 _SEEDS = (6, 8, 10, 20)
 

@@ -9,7 +9,7 @@ import pytest
 from tests.data import tiny
 from undertow.data import local
 from undertow.data.catalogue import CATALOGUE, RawFile
-from undertow.studies.presence import present
+from undertow.studies.kit.presence import present
 
 FILES = len(tiny.contents())
 

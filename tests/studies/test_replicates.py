@@ -14,7 +14,7 @@ from undertow.data.tasks import relabel
 from undertow.measures.manifold import off_share, principal_plane
 from undertow.studies import STUDIES, find
 from undertow.studies.co_correlation import STUDY
-from undertow.studies.study import SCALES
+from undertow.studies.kit.study import SCALES
 
 CHECKS = {
     "co-correlation": {

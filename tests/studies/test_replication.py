@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from undertow.studies.claims import Claim, Finding, Verdict, decide, decide_share
-from undertow.studies.exact_tests import sign_test
-from undertow.studies.ledger import Entry, Family
-from undertow.studies.replication import Change, chances, compare, spread
+from undertow.studies.kit.claim import Claim, Finding, Verdict, decide, decide_share
+from undertow.studies.kit.exact_tests import sign_test
+from undertow.studies.kit.ledger import Entry, Family
+from undertow.studies.kit.replication import Change, chances, compare, spread
 
 FAMILY = Family(claims=4, decided=4, decided_alone=4, expected_false_alone=0.1, complete=True)
 CLAIM = Claim("T", "a claim", "here", lambda frame: decide([float(len(frame))], above=0.0))

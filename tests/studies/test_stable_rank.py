@@ -9,16 +9,16 @@ from pathlib import Path
 import polars
 import pytest
 
-from undertow.errors import ConfigError
+from undertow.config.trial import TwoLayerModel
+from undertow.core.errors import ConfigError
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
 from undertow.report.figures import draw
-from undertow.runs.config import TwoLayerModel
-from undertow.runs.engines.here import Here
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
+from undertow.store.store import Store
 from undertow.studies import STUDIES, find
-from undertow.studies.claims import Verdict
-from undertow.studies.ledger import ledger
-from undertow.studies.reproduction import reproductions
+from undertow.studies.kit.claim import Verdict
+from undertow.studies.kit.ledger import ledger
+from undertow.studies.kit.reproduction import reproductions
 from undertow.studies.stable_rank import INIT_SCALES, STUDY
 
 CLAIMS = {claim.id: claim.test for claim in STUDY.claims}

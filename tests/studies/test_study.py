@@ -10,14 +10,14 @@ import polars
 import pytest
 
 from undertow import studies
-from undertow.errors import ConfigError
-from undertow.runs.engines.here import Here
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
-from undertow.studies.claims import Claim, Finding, Verdict, decide
-from undertow.studies.ledger import ledger
-from undertow.studies.reproduction import reproductions
-from undertow.studies.study import Scale, Study
+from undertow.core.errors import ConfigError
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
+from undertow.store.store import Store
+from undertow.studies.kit.claim import Claim, Finding, Verdict, decide
+from undertow.studies.kit.ledger import ledger
+from undertow.studies.kit.reproduction import reproductions
+from undertow.studies.kit.study import Scale, Study
 
 
 def _part(widths: list[int]) -> dict[str, Any]:

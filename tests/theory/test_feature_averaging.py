@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import undertow as ut
+from undertow.core.errors import InputError
 from undertow.data import cluster_centres
-from undertow.errors import InputError
 from undertow.theory.feature_averaging import (
     THRESHOLD,
     averaged_direction,

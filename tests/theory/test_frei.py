@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from undertow.core.errors import InputError
 from undertow.data.clusters import cluster_centres
-from undertow.errors import InputError
 from undertow.theory.frei import kkt_network, universal_direction, universal_radius
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ModelError
+from undertow.core.errors import ModelError
 from undertow.measures.collaboration import collaboration
 from undertow.models import Scaled, two_layer
 from undertow.theory.growth import Growth

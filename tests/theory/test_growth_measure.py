@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ConfigError, ModelError
+from undertow.core.errors import ConfigError, ModelError
 from undertow.measures.collaboration import collaboration
 from undertow.models import Scaled, two_layer
 from undertow.probe.growth import Growth, GrowthTracker

@@ -10,7 +10,7 @@ import torch
 from scipy.optimize import linprog
 from torch import Tensor, nn
 
-from undertow.errors import InputError, ModelError
+from undertow.core.errors import InputError, ModelError
 from undertow.models import prelu_network
 from undertow.theory.min_vidal import Target, _proved, averaged_target, decoupled_target, distance_to
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.training import cases
 from tests.training.cases import data, recipe, trained, weights
-from undertow.precision import matmul_precision
+from undertow.core.precision import matmul_precision
 from undertow.training import Recipe, Trainer
 from undertow.training import trainer as trainer_module
 from undertow.training.capture import capture

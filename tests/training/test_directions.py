@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from tests.training import cases
 from tests.training.cases import data, trained, weights
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 from undertow.training import Recipe, Trainer
 from undertow.training.batches import epoch_order
 from undertow.training.directions import (
@@ -286,7 +286,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from undertow.sections import Fraction
+from undertow.core.sections import Fraction
 from undertow.training.directions.direction import Direction, Memory, move
 
 if TYPE_CHECKING:
@@ -318,10 +318,10 @@ from signum import Signum
 directions.DIRECTIONS = (*directions.DIRECTIONS, Signum)  # the line
 assert "torch" not in sys.modules
 from pathlib import Path
-from undertow.runs.engines.here import Here
-from undertow.runs.store import Store
-from undertow.runs.sweep import sweep
-from undertow.runs.toml import load_study
+from undertow.execution.engines.here import Here
+from undertow.store.store import Store
+from undertow.execution.sweep import sweep
+from undertow.config.study_files import load_study
 study = load_study(Path({str(tmp_path / "study.toml")!r}))
 store = Store({str(tmp_path / "runs")!r})
 assert sweep(store, study, engine=Here()).complete

@@ -15,8 +15,8 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from tests.training import cases
 from tests.training.cases import data, recipe, weights
+from undertow.core.errors import ConfigError, StoreError
 from undertow.data import load
-from undertow.errors import ConfigError, StoreError
 from undertow.models import mlp
 from undertow.training import LossBased, Recipe, Trainer
 from undertow.training import step as step_module

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tests.training import cases
 from tests.training.cases import data, recipe, trained, weights
-from undertow.errors import ConfigError, InputError, ModelError, StoreError
+from undertow.core.errors import ConfigError, InputError, ModelError, StoreError
 from undertow.models import mlp
 from undertow.training import Recipe, Trainer, log_mean_loss
 from undertow.training import step as step_module

@@ -12,7 +12,7 @@ from undertow.adversary.accuracy import (
     wilson,
 )
 from undertow.adversary.classifier import Classifier, Groups
-from undertow.adversary.pictures import pairs_grid
+from undertow.adversary.example_pairs import pairs_grid
 from undertow.adversary.risk import AdversarialRisk, RiskBound, adversarial_risk, risk_bound
 from undertow.adversary.robustness import Robustness, robustness
 

@@ -11,17 +11,17 @@ from typing import TypeGuard, cast
 import torch
 from torch import Tensor, nn
 
-from undertow.adversary.attacks import attack_all, sequence_of
+from undertow.adversary.attacks.attack_progress import Progress, Watcher, watching
+from undertow.adversary.attacks.cost import AttackCost, Pace, expected
+from undertow.adversary.attacks.pyautoattack_engine import attack_with_library
+from undertow.adversary.attacks.search import Search, begin
+from undertow.adversary.attacks.sequence import attack_all, sequence_of
+from undertow.adversary.certificates.crown import gap_bounds
+from undertow.adversary.certificates.stages import stages_of
 from undertow.adversary.classifier import Classifier, Groups, Net, Passes, Scorer, as_classifier
-from undertow.adversary.cost import AttackCost, Pace, expected
-from undertow.adversary.crown import gap_bounds
 from undertow.adversary.geometry import check_norm
-from undertow.adversary.layers import stages_of
-from undertow.adversary.library import attack_with_library
-from undertow.adversary.progress import Progress, Watcher, watching
-from undertow.adversary.search import Search, begin
 from undertow.adversary.validation import as_labels
-from undertow.errors import ConfigError, InputError, nearest
+from undertow.core.errors import ConfigError, InputError, nearest
 
 __all__ = ["RobustAccuracy", "RobustCurve", "attack_cost", "robust_accuracy", "robust_curve", "wilson"]
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from undertow.adversary.attacks import ATTACKS
+from undertow.adversary.attacks.line import try_lines
+from undertow.adversary.attacks.refine import refine
+from undertow.adversary.attacks.search import Search, begin
+from undertow.adversary.attacks.sequence import ATTACKS
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
-from undertow.adversary.line import try_lines
-from undertow.adversary.refine import refine
-from undertow.adversary.search import Search, begin
 from undertow.adversary.validation import as_labels
 
 __all__ = ["closest_examples", "first_examples"]

@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 
 __all__ = [
     "check_norm",

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary.attacks.objectives import gradient
+from undertow.adversary.attacks.search import begin, generator
+from undertow.adversary.certificates.stages import Stage, stages_of
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.geometry import check_norm, lengths
-from undertow.adversary.layers import Stage, stages_of
-from undertow.adversary.objectives import gradient
-from undertow.adversary.search import begin, generator
 from undertow.adversary.validation import as_labels
 from undertow.adversary.worst_loss import LOSSES, Loss, climb, loss_values, upper_losses
-from undertow.errors import ConfigError, InputError, nearest
+from undertow.core.errors import ConfigError, InputError, nearest
 
 __all__ = ["AdversarialRisk", "RiskBound", "adversarial_risk", "risk_bound"]
 

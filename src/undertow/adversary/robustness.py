@@ -12,22 +12,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary.attacks.guided import find_by_certificate, follow_certificate
+from undertow.adversary.attacks.line import try_lines
+from undertow.adversary.attacks.refine import reach_out, refine, shrink
+from undertow.adversary.attacks.search import Search, begin
+from undertow.adversary.certificates.as_executed import rounded_radii
+from undertow.adversary.certificates.crown import certified_radii
+from undertow.adversary.certificates.estimate import estimated_radii
+from undertow.adversary.certificates.stages import Kink, Stage, stages_of
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.closest import first_examples
 from undertow.adversary.contradictions import contradictions_between
-from undertow.adversary.crown import certified_radii
-from undertow.adversary.estimate import estimated_radii
-from undertow.adversary.exact import exact_distance
-from undertow.adversary.execution import rounded_radii
+from undertow.adversary.exact.branching import exact_distance
+from undertow.adversary.exact.two_layer_gaps import two_layer_of
 from undertow.adversary.geometry import check_norm, lengths
-from undertow.adversary.guided import find_by_certificate, follow_certificate
-from undertow.adversary.layers import Kink, Stage, stages_of
-from undertow.adversary.line import try_lines
-from undertow.adversary.refine import reach_out, refine, shrink
-from undertow.adversary.search import Search, begin
-from undertow.adversary.two_layer import two_layer_of
 from undertow.adversary.validation import as_labels
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 
 __all__ = ["Robustness", "robustness"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from undertow.errors import InputError, ModelError
+from undertow.core.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from undertow.adversary.classifier import Scorer

@@ -9,12 +9,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from undertow.adversary.apgd import apgd, take
+from undertow.adversary.attacks.apgd import apgd
+from undertow.adversary.attacks.batch import take
+from undertow.adversary.attacks.search import Search, random_start
+from undertow.adversary.certificates.crown import gap_bounds, weakest_directions
+from undertow.adversary.certificates.stages import Stage
 from undertow.adversary.classifier import Scorer, margins_of
-from undertow.adversary.crown import gap_bounds, weakest_directions
 from undertow.adversary.geometry import clip, project
-from undertow.adversary.layers import Stage
-from undertow.adversary.search import Search, random_start
 
 __all__ = ["LOSSES", "Loss", "climb", "loss_values", "upper_losses"]
 
@@ -56,7 +57,7 @@ def upper_losses(
     anywhere in the ball, although no point may have all differences so small at once. A loss of one's own need not
     fall with them.
 
-    >>> from undertow.adversary.layers import Affine
+    >>> from undertow.adversary.certificates.stages import Affine
     >>> line = Affine(torch.nn.Identity(), torch.tensor([[0.0, 0.0], [3.0, 4.0]]).double())
     >>> x, y = torch.tensor([[1.0, 1.0]]).double(), torch.tensor([1])
     >>> round(upper_losses([[line]], x, y, 1.0, 2.0, LOSSES["exponential"]).item(), 9)    # exp(5 − 7)

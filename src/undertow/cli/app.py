@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from undertow import __version__
-from undertow.errors import ConfigError, UndertowError
+from undertow.core.errors import ConfigError, UndertowError
 
 __all__ = ["app", "main"]
 
@@ -134,7 +134,7 @@ def run(
         `--section.field value`, or `--grid axis=v1,v2`.
     """
     from undertow.cli.sweeps import run_studies
-    from undertow.runs.toml import load_study
+    from undertow.config.study_files import load_study
 
     study = load_study(file, overrides)
     return run_studies(
@@ -160,7 +160,7 @@ def resume(
 ) -> int:
     """Go on with every study in a folder; what is finished and whole is kept, what is damaged computed again."""
     from undertow.cli.sweeps import run_studies
-    from undertow.report.readable import ReadableStore
+    from undertow.store.tolerant import ReadableStore
 
     store = ReadableStore(runs)
     stored = store.studies()
@@ -252,7 +252,7 @@ def tour() -> int:
     """A first look: three networks watched, something of every study run, and one report. Needs no download."""
     import importlib
 
-    code: int = importlib.import_module("undertow.tour").main()
+    code: int = importlib.import_module("undertow.cli.tour").main()
     return code
 
 

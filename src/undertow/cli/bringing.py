@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.markup import escape
 
+from undertow.config.grid import StudyConfig
+from undertow.config.trial import FeaturesData, NamedData, TrialConfig
+from undertow.core.errors import DataError
 from undertow.data.catalogue import CATALOGUE, RawFile
 from undertow.data.offline import offline
 from undertow.data.sources import obtain
-from undertow.errors import DataError
-from undertow.runs.config import FeaturesData, NamedData, TrialConfig
-from undertow.runs.grid import StudyConfig
-from undertow.runs.store import Store
+from undertow.store.store import Store
 
 __all__ = ["bring_data"]
 

@@ -9,11 +9,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from undertow.cli.show import print_json
+from undertow.core.errors import ConfigError, nearest
 from undertow.data.catalogue import CATALOGUE
 from undertow.data.local import State
 from undertow.data.offline import staying_offline
 from undertow.data.sources import DatasetInfo, available, check, fetch
-from undertow.errors import ConfigError, nearest
 
 __all__ = ["check_all", "fetch_all", "print_list"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 
 __all__ = ["serve_page"]
 

@@ -16,12 +16,12 @@ from rich.table import Table
 from undertow.cli.show import VERDICT_COLOURS, place, print_json
 from undertow.cli.sparklines import Line, main_curves, sparkline
 from undertow.drawing.palette import MARKS
-from undertow.live.folder import Folder
-from undertow.live.follow import Follower
-from undertow.report.readable import ReadableStore
 from undertow.report.words import plural, seeds
-from undertow.runs.store import StoredStudy
-from undertow.studies.ledger import Entry, ledger
+from undertow.store.folder import Folder
+from undertow.store.following import Follower
+from undertow.store.store import StoredStudy
+from undertow.store.tolerant import ReadableStore
+from undertow.studies.kit.ledger import Entry, ledger
 
 __all__ = ["print_store"]
 

@@ -11,9 +11,9 @@ from rich.padding import Padding
 
 from undertow.cli.show import VERDICT_COLOURS, place, print_json, print_problems
 from undertow.report import words
-from undertow.report.readable import ReadableStore
-from undertow.studies.ledger import Entry, ledger
-from undertow.studies.replication import Change, Comparison, Pair, compare
+from undertow.store.tolerant import ReadableStore
+from undertow.studies.kit.ledger import Entry, ledger
+from undertow.studies.kit.replication import Change, Comparison, Pair, compare
 
 __all__ = ["print_replication"]
 

@@ -11,8 +11,8 @@ from rich.markup import escape
 from undertow.cli.show import print_problems
 from undertow.report.figures import Format, draw
 from undertow.report.page import write_report
-from undertow.report.readable import ReadableStore
-from undertow.studies.reproduction import reproductions
+from undertow.store.tolerant import ReadableStore
+from undertow.studies.kit.reproduction import reproductions
 
 __all__ = ["make_report"]
 

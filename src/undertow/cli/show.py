@@ -12,11 +12,11 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from undertow.core.canonical import plain
 from undertow.report import words
-from undertow.report.readable import ReadableStore
-from undertow.runs.canonical import plain
+from undertow.store.tolerant import ReadableStore
 from undertow.studies import STUDIES, find
-from undertow.studies.ledger import Entry, ledger
+from undertow.studies.kit.ledger import Entry, ledger
 
 __all__ = [
     "VERDICT_COLOURS",

@@ -11,16 +11,16 @@ from rich.markup import escape
 
 from undertow.cli.bringing import bring_data
 from undertow.cli.show import print_ledger, print_problems
+from undertow.config.grid import StudyConfig
+from undertow.config.seed_sets import refuse_overlap, replicated
 from undertow.data.offline import staying_offline
-from undertow.report.readable import ReadableStore
-from undertow.runs.engines import engine as make_engine
-from undertow.runs.engines.worker import Engine
-from undertow.runs.grid import StudyConfig
-from undertow.runs.interrupt import Interrupt
-from undertow.runs.seed_sets import refuse_overlap, replicated
-from undertow.runs.store import Store
-from undertow.runs.sweep import SweepOutcome, sweep
-from undertow.runs.watch import Bars, Lines, Watch
+from undertow.execution.engines import engine as make_engine
+from undertow.execution.engines.worker import Engine
+from undertow.execution.interrupt import Interrupt
+from undertow.execution.sweep import SweepOutcome, sweep
+from undertow.execution.watch import Bars, Lines, Watch
+from undertow.store.store import Store
+from undertow.store.tolerant import ReadableStore
 from undertow.studies import STUDIES
 
 __all__ = ["on_seeds", "run_parts", "run_studies"]
@@ -98,14 +98,14 @@ def run_parts(
 
 def _conclude(console: Console, runs: Path, studies: list[StudyConfig]) -> None:
     """Figures and verdicts of studies that undertow knows; where the records are, of any other; what is damaged."""
-    from undertow.studies.reproduction import reproductions
+    from undertow.studies.kit.reproduction import reproductions
 
     ran = {(study.name, study.variant, study.scale, study.seed_set) for study in studies}
     store = ReadableStore(runs)  # another study of the folder may be damaged or of another version
     for each in reproductions(store):
         if (each.study.name, each.variant, each.scale, each.seed_set) in ran:
             from undertow.report.figures import draw
-            from undertow.studies.ledger import judge
+            from undertow.studies.kit.ledger import judge
 
             print_ledger(Console(highlight=False), judge(each))  # wrapped: sentences are long
             pictures = draw(each)
@@ -115,7 +115,7 @@ def _conclude(console: Console, runs: Path, studies: list[StudyConfig]) -> None:
     if any(name in STUDIES for name, *_ in ran):
         console.print(f"Next:  undertow report {escape(shlex.quote(str(runs)))}")
     if any(name not in STUDIES for name, *_ in ran):
-        console.print(f"Records:  undertow.runs.Store({str(runs)!r}).frame()")
+        console.print(f"Records:  undertow.Store({str(runs)!r}).frame()")
 
 
 def _go_on(runs: Path, *, engine: str, workers: int | None, address: str | None, keep_weights: bool) -> str:

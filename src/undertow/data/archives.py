@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from undertow.core.errors import DataError
 from undertow.data.catalogue import Entry
 from undertow.data.cifar import SHEETS, batches_from_sheets, largest_sheet
 from undertow.data.inflate import OverrunError, Unpacked, bound_for, in_units
 from undertow.data.local import packed_bound, unpack_gzip, verify
-from undertow.errors import DataError
 
 __all__ = ["read_members", "unpack"]
 

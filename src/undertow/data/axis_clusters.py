@@ -6,10 +6,10 @@ import math
 
 import torch
 
+from undertow.core.errors import InputError
 from undertow.data.clusters import d_binary
 from undertow.data.dataset import Dataset
 from undertow.data.drawing import require_positive
-from undertow.errors import InputError
 
 __all__ = ["axis_clusters"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from undertow.errors import InputError, nearest
+from undertow.core.errors import InputError, nearest
 
 __all__ = ["CATALOGUE", "Entry", "Package", "RawFile", "lookup"]
 

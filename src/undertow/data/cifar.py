@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from undertow.core.errors import DataError
 from undertow.data.png import decode_png
-from undertow.errors import DataError
 
 __all__ = ["SHEETS", "batches_from_sheets", "largest_sheet", "parse_batch"]
 

@@ -8,9 +8,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from undertow.core.errors import InputError, nearest
 from undertow.data.dataset import Dataset
 from undertow.data.drawing import cpu_generator, require_positive
-from undertow.errors import InputError, nearest
 
 __all__ = ["Noise", "by_cluster", "cluster_centres", "d_binary"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 
 __all__ = ["Dataset", "content_checksum"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from undertow.errors import DataError
+from undertow.core.errors import DataError
 
 __all__ = ["download", "scratch_folder", "write_atomically"]
 

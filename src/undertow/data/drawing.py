@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 
 __all__ = ["cpu_generator", "require_positive"]
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from undertow.errors import DataError
+from undertow.core.errors import DataError
 
 __all__ = ["parse_idx"]
 

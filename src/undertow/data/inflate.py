@@ -14,7 +14,7 @@ import re
 import zlib
 from typing import IO, Any
 
-from undertow.errors import DataError, InputError
+from undertow.core.errors import DataError, InputError
 
 __all__ = ["OverrunError", "Unpacked", "bound_for", "gunzip", "in_units", "inflate", "largest", "too_large"]
 

@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from undertow.core.errors import DataError, InputError, nearest
+from undertow.core.files import TooLargeError, read_regular
 from undertow.data.catalogue import Entry, lookup
 from undertow.data.cifar import parse_batch
 from undertow.data.dataset import Dataset
@@ -24,8 +26,6 @@ from undertow.data.normalisation import normalised, norms_of
 from undertow.data.sources import obtain
 from undertow.data.splits import stratified_split
 from undertow.data.tables import read_table
-from undertow.errors import DataError, InputError, nearest
-from undertow.files import TooLargeError, read_regular
 
 __all__ = ["load"]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from undertow.core.errors import DataError
+from undertow.core.files import TooLargeError, read_regular
 from undertow.data.catalogue import CATALOGUE, Entry, RawFile
 from undertow.data.inflate import OverrunError, bound_for, gunzip, too_large
-from undertow.errors import DataError
-from undertow.files import TooLargeError, read_regular
 
 __all__ = [
     "FileState",

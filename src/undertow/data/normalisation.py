@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from undertow.core.errors import InputError, nearest
 from undertow.data.dataset import Dataset
-from undertow.errors import InputError, nearest
 
 __all__ = ["NORMALISATIONS", "affine", "normalise", "normalised", "norms_of", "standardise", "unit_norm"]
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from undertow.core.errors import DataError
 from undertow.data.inflate import bound_for, too_large
-from undertow.errors import DataError
 
 __all__ = ["read_npz"]
 

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from undertow.core.errors import DataError
 from undertow.data.catalogue import Package
-from undertow.errors import DataError
 
 __all__ = ["download_package"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from undertow.core.errors import DataError
 from undertow.data.inflate import bound_for, too_large
-from undertow.errors import DataError
 
 __all__ = ["read_parquet"]
 

@@ -8,8 +8,8 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
+from undertow.core.errors import DataError
 from undertow.data.inflate import OverrunError, bound_for, inflate, too_large
-from undertow.errors import DataError
 
 __all__ = ["decode_png"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from undertow.core.errors import InputError
 from undertow.data.dataset import Dataset
 from undertow.data.drawing import cpu_generator, require_positive
-from undertow.errors import InputError
 
 __all__ = ["slabs"]
 

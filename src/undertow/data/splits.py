@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 
 __all__ = ["stratified_split"]
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from undertow.core.errors import DataError, InputError, nearest
 from undertow.data.npz import read_npz
-from undertow.errors import DataError, InputError, nearest
 
 __all__ = ["Table", "read_table"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from undertow.core.errors import InputError, nearest
 from undertow.data.dataset import Dataset
-from undertow.errors import InputError, nearest
 
 __all__ = ["TASKS", "halves", "parity", "relabel"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import altair
 
+from undertow.core.errors import InputError
 from undertow.drawing.titles import mean_of_seeds, small_title
-from undertow.errors import InputError
 
 if TYPE_CHECKING:
     import polars

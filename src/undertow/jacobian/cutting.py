@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import SeamError, nearest
+from undertow.core.errors import SeamError, nearest
+from undertow.core.sequences import as_it_looks
 from undertow.jacobian.trace import leave_no_trace
-from undertow.sequences import as_it_looks
 
 __all__ = ["Part", "chain", "check_seam", "split"]
 

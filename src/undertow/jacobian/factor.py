@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from undertow.precision import matmul_precision
+from undertow.core.precision import matmul_precision
 
 __all__ = ["Factor"]
 

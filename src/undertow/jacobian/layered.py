@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from undertow.core.sequences import unrolled
 from undertow.jacobian.factor import Factor
 from undertow.jacobian.perturbation import Noise
 from undertow.jacobian.promotion import Promoting
 from undertow.jacobian.rounding import Pullbacks
-from undertow.sequences import unrolled
 
 __all__ = ["LayeredOperator", "Layers", "layers_of", "scaled_gram"]
 

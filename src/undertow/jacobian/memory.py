@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from undertow.errors import InputError
-from undertow.jacobian.checks import Network
+from undertow.core.errors import InputError
+from undertow.jacobian.preconditions import Network
 
 __all__ = ["chunk_size", "default_budget", "graph_bytes", "in_chunks"]
 

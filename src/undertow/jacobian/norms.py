@@ -7,18 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from undertow.errors import InputError
-from undertow.jacobian.checks import Network, check_network, prepare
+from undertow.core.errors import InputError
+from undertow.core.precision import matmul_precision
 from undertow.jacobian.factor import Factor
 from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in_chunks
 from undertow.jacobian.perturbation import Noise
 from undertow.jacobian.plan import Method, Plan, default_steps
 from undertow.jacobian.precisions import NetworkSamples, Precisions
+from undertow.jacobian.preconditions import Network, check_network, prepare
 from undertow.jacobian.result import JacobianNorms, joined
 from undertow.jacobian.rounding import Pullback
 from undertow.jacobian.trace import leave_no_trace
-from undertow.precision import matmul_precision
 
 __all__ = ["JacobianNorms", "jacobian_norms", "matrix_norm", "norms_at", "warm_vectors"]
 

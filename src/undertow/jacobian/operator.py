@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from undertow.errors import ModelError
-from undertow.jacobian.checks import Network, check_network, prepare
+from undertow.core.errors import ModelError
 from undertow.jacobian.layered import LayeredOperator, layers_of, scaled_gram
+from undertow.jacobian.preconditions import Network, check_network, prepare
 from undertow.jacobian.rounding import Pullbacks
 from undertow.jacobian.trace import leave_no_trace
 

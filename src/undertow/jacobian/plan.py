@@ -9,9 +9,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from undertow.errors import InputError, nearest
+from undertow.core.errors import InputError, nearest
+from undertow.core.status import Status
 from undertow.jacobian import tridiagonal
-from undertow.jacobian.exact import exact_norms, rounding_bound
+from undertow.jacobian.direct import exact_norms, rounding_bound
 from undertow.jacobian.krylov import golub_kahan
 from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.operator import JacobianOperator
@@ -19,7 +20,6 @@ from undertow.jacobian.power import power_iteration
 from undertow.jacobian.precisions import Precisions
 from undertow.jacobian.result import JacobianNorms
 from undertow.jacobian.rounding import Pullbacks, Rounding, rounding_of
-from undertow.status import Status
 
 __all__ = ["Method", "Plan", "default_steps"]
 

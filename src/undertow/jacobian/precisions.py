@@ -10,11 +10,11 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ModelError
-from undertow.jacobian.checks import PLACE_MATTERS, Network
+from undertow.core.errors import ModelError
 from undertow.jacobian.layered import LayeredOperator, Layers, layers_of
 from undertow.jacobian.operator import AutogradOperator, JacobianOperator
 from undertow.jacobian.perturbation import Noise
+from undertow.jacobian.preconditions import PLACE_MATTERS, Network
 from undertow.jacobian.promotion import Promoting, double_of
 from undertow.jacobian.rounding import DRAWS, Pullback
 

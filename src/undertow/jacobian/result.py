@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from undertow.status import Status
+from undertow.core.status import Status
 
 __all__ = ["JacobianNorms", "joined"]
 

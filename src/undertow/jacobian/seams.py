@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import SeamError
-from undertow.jacobian.checks import check_input
+from undertow.core.errors import SeamError
+from undertow.jacobian.preconditions import check_input
 from undertow.jacobian.trace import leave_no_trace
 
 __all__ = ["seams"]

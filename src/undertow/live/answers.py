@@ -11,9 +11,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from undertow.drawing.palette import DARK, LIGHT, css_variables
-from undertow.live.curves import Selection
+from undertow.live.curve_points import Selection
 from undertow.live.hub import Hub, encode
-from undertow.live.trials import STATES
+from undertow.store.followed_trials import STATES
 
 __all__ = ["routes"]
 

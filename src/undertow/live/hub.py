@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from undertow.live.curves import Curves, Selection
-from undertow.live.folder import Folder
-from undertow.live.follow import Follower
+from undertow.core.canonical import plain
+from undertow.live.curve_points import Curves, Selection
 from undertow.live.snapshot import snapshot
 from undertow.live.verdicts import Verdicts
-from undertow.runs.canonical import plain
+from undertow.store.folder import Folder
+from undertow.store.following import Follower
 
 __all__ = ["Hub", "encode"]
 

@@ -9,8 +9,8 @@ import json
 import os
 import sys
 
-from undertow.errors import UndertowError
-from undertow.runs.canonical import plain
+from undertow.core.canonical import plain
+from undertow.core.errors import UndertowError
 
 __all__ = ["main"]
 
@@ -18,8 +18,8 @@ __all__ = ["main"]
 def main() -> None:
     """Judge the claims of the folder named on the command line; on failure one sentence, and code 1."""
     os.nice(10)  # the sweep that is being watched goes first
-    from undertow.report.readable import ReadableStore
-    from undertow.studies.ledger import ledger
+    from undertow.store.tolerant import ReadableStore
+    from undertow.studies.kit.ledger import ledger
 
     try:
         rows = [entry.row() for entry in ledger(ReadableStore(sys.argv[1]))]

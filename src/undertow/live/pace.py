@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from undertow.live.trials import Done, StudyPart
-from undertow.runs.progress import Progress
+from undertow.store.followed_trials import Done, StudyPart
+from undertow.store.progress import Progress
 
 __all__ = ["Estimate", "time_left"]
 

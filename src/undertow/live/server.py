@@ -18,7 +18,7 @@ from types import FrameType
 import uvicorn
 from starlette.applications import Starlette
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 from undertow.live.answers import routes
 from undertow.live.guard import Guard, is_loopback
 from undertow.live.hub import Hub

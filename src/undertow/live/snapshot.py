@@ -6,11 +6,11 @@ import time
 from collections import Counter
 from typing import Any
 
-from undertow.live.follow import Follower
 from undertow.live.pace import time_left
-from undertow.live.trials import STATES
-from undertow.runs.failures import Failure
-from undertow.runs.progress import Progress
+from undertow.store.failures import Failure
+from undertow.store.followed_trials import STATES
+from undertow.store.following import Follower
+from undertow.store.progress import Progress
 
 __all__ = ["snapshot"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from undertow.adversary.line import first_crossing
-from undertow.errors import ModelError
+from undertow.adversary.attacks.line import first_crossing
+from undertow.core.errors import ModelError
 from undertow.measures.feature_steps import two_layer_parts
 from undertow.theory.feature_averaging import averaged_direction
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from undertow.adversary.line import first_crossing
+from undertow.adversary.attacks.line import first_crossing
 
 __all__ = ["BestBiases", "best_biases"]
 

@@ -10,15 +10,15 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from undertow.core.status import Status
+from undertow.jacobian.batched_norms import layers_alike, span_norms
 from undertow.jacobian.cutting import chain
 from undertow.jacobian.layered import layers_of
 from undertow.jacobian.norms import JacobianNorms, jacobian_norms, norms_at
 from undertow.jacobian.precisions import NetworkSamples
-from undertow.jacobian.together import layers_alike, span_norms
 from undertow.jacobian.trace import leave_no_trace
 from undertow.measures.energy import root_mean_square
 from undertow.measures.seam import Collaboration, Form, collaborate, relative_gap
-from undertow.status import Status
 
 __all__ = ["Chain", "ChainNorms", "along_chain", "chain_norms", "chain_norms_together"]
 

@@ -8,8 +8,8 @@ from typing import Any, overload
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import InputError, nearest
-from undertow.jacobian.checks import prepare
+from undertow.core.errors import InputError, nearest
+from undertow.jacobian.preconditions import prepare
 from undertow.measures.chain import Chain, along_chain, chain_norms
 from undertow.measures.seam import Collaboration, Form
 

@@ -11,16 +11,16 @@ import torch
 from scipy.special import stdtrit
 from torch import Tensor
 
-from undertow.errors import InputError
-from undertow.jacobian.checks import Network, check_network, prepare
+from undertow.core.errors import InputError
+from undertow.core.losses import Loss, loss_gradient, prepare_labels
+from undertow.core.status import Status
 from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in_chunks
 from undertow.jacobian.norms import JacobianNorms, jacobian_norms
 from undertow.jacobian.operator import AutogradOperator
 from undertow.jacobian.precisions import NetworkSamples
+from undertow.jacobian.preconditions import Network, check_network, prepare
 from undertow.jacobian.rounding import FEW_DRAWS, FEW_SAFETY
 from undertow.jacobian.trace import leave_no_trace
-from undertow.losses import Loss, loss_gradient, prepare_labels
-from undertow.status import Status
 
 __all__ = ["Energy", "energy", "relative_spread", "root_mean_square", "sampling_interval"]
 

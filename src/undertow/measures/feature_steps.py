@@ -12,9 +12,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ModelError
-from undertow.losses import Loss, loss_gradient
-from undertow.sequences import unrolled
+from undertow.core.errors import ModelError
+from undertow.core.losses import Loss, loss_gradient
+from undertow.core.sequences import unrolled
 
 __all__ = ["FeatureSteps", "TwoLayerParts", "two_layer_parts"]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 
 __all__ = [
     "Coefficients",

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from undertow.errors import InputError, ModelError
-from undertow.losses import Loss, labels_of_classes, log_loss_gradient, prepare_labels
+from undertow.core.errors import InputError, ModelError
+from undertow.core.losses import Loss, labels_of_classes, log_loss_gradient, prepare_labels
 
 __all__ = ["Kkt", "kkt"]
 

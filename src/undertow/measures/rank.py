@@ -8,9 +8,9 @@ from typing import overload
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import InputError, ModelError
+from undertow.core.errors import InputError, ModelError
+from undertow.core.status import Status
 from undertow.jacobian.norms import matrix_norm
-from undertow.status import Status
 
 __all__ = ["StableRank", "stable_rank", "weight_matrices"]
 

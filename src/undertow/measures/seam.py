@@ -9,9 +9,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from undertow.core.status import Status
 from undertow.jacobian.result import JacobianNorms
 from undertow.measures.energy import root_mean_square
-from undertow.status import Status
 
 __all__ = ["Collaboration", "Form", "collaborate", "relative_gap"]
 

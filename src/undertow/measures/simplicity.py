@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 
 __all__ = ["Agreement", "LinearModel", "affine_functions", "agreement", "best_linear_model", "randomised"]
 

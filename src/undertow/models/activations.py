@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ConfigError, nearest
+from undertow.core.errors import ConfigError, nearest
 
 __all__ = ["ACTIVATIONS", "PolynomialReLU", "activation"]
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 
 __all__ = ["Gaussian", "He", "Initialisation", "Scaled", "draw_linear", "draw_normal", "empty_linear"]
 

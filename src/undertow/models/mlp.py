@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 from undertow.models.activations import activation as make_activation
 from undertow.models.initialisation import He, Initialisation, draw_linear
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 
 __all__ = ["NearestNeighbour"]
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 from undertow.models.activations import PolynomialReLU
 from undertow.models.initialisation import draw_normal, empty_linear
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 from undertow.models.initialisation import draw_normal
 
 __all__ = ["ResidualBlock", "resnet"]

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ConfigError, nearest
+from undertow.core.errors import ConfigError, nearest
 from undertow.models.activations import activation as make_activation
 from undertow.models.initialisation import Initialisation, draw_linear, draw_normal, empty_linear
 

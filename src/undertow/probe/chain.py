@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 from undertow.probe.reading import Reading
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from undertow.errors import InputError, ModelError
+from undertow.core.errors import InputError, ModelError
 from undertow.probe.reading import Reading
 
 __all__ = ["check_measures", "check_one_logit", "check_points", "check_scores", "readings_of"]
@@ -62,7 +62,7 @@ def readings_of(measure: Any, given: Any) -> Iterator[Reading]:
     >>> list(readings_of(type("Mine", (), {"name": "mine"}), [("", 0.5)]))
     Traceback (most recent call last):
         ...
-    undertow.errors.InputError: the measure mine gave ('', 0.5): a reading is (key, value, error), a word and two \
+    undertow.core.errors.InputError: the measure mine gave ('', 0.5): a reading is (key, value, error), a word and two \
 numbers, with None for an error that is not known.
     """
     if not hasattr(given, "__iter__"):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from undertow.errors import ConfigError, InputError, nearest
+from undertow.core.errors import ConfigError, InputError, nearest
 from undertow.probe.features import Clusters, clusters_in, needs_clusters
 from undertow.probe.reading import Reading, labels_for
 
@@ -133,7 +133,7 @@ class _Radius:
     def _decision(self, net: nn.Module, x: Tensor, y: Tensor) -> tuple[Classifier, Tensor, Tensor]:
         """The classifier in the row space, the points there, and their labels for this decision."""
         from undertow.adversary.classifier import Classifier, Groups
-        from undertow.adversary.row_space import in_row_space
+        from undertow.adversary.exact.row_space import in_row_space
 
         small, points = in_row_space(net, x)
         outputs = small(points[:1]).shape[-1]
@@ -156,9 +156,9 @@ class _Radius:
         """The radii of these points; None for a decision with more neurons against it than are solved."""
         import torch
 
-        from undertow.adversary.exact import exact_distance
-        from undertow.adversary.layers import stages_of
-        from undertow.adversary.two_layer import two_layer_of
+        from undertow.adversary.certificates.stages import stages_of
+        from undertow.adversary.exact.branching import exact_distance
+        from undertow.adversary.exact.two_layer_gaps import two_layer_of
 
         stages = stages_of(classifier, classifier.modules[0], points)
         two_layer = None if stages is None else two_layer_of(stages, points[:1])

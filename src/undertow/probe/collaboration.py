@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 from undertow.probe.reading import Reading
 
 if TYPE_CHECKING:

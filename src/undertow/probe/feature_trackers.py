@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch.nn.functional import cosine_similarity
 
-from undertow.losses import Loss
+from undertow.core.losses import Loss
 from undertow.measures.feature_steps import FeatureSteps, two_layer_parts
 from undertow.measures.features import Coefficients, FeatureBasis, own_features, summarise
 from undertow.probe.features import Clusters, pair_readings

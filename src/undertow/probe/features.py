@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from undertow.errors import ConfigError, InputError, nearest
+from undertow.core.errors import ConfigError, InputError, nearest
 from undertow.probe.reading import Reading, Tracker
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 from undertow.probe.reading import Reading
 from undertow.training.taken import StepTaken
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from undertow.errors import ConfigError, nearest
+from undertow.core.errors import ConfigError, nearest
 from undertow.probe.features import Clusters, clusters_in, needs_clusters
 from undertow.probe.reading import Reading, labels_for
 

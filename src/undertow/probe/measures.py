@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from undertow.errors import ConfigError, UndertowError, nearest
+from undertow.core.errors import ConfigError, UndertowError, nearest
 from undertow.probe.bias_search import BiasSearch
 from undertow.probe.chain import Chain
 from undertow.probe.cluster_radius import ClusterRadius
@@ -80,7 +80,7 @@ class Energy:
 
     def together(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:  # noqa: ARG002
         """All networks' Jacobians as one batch."""
-        from undertow.jacobian.together import norms_together
+        from undertow.jacobian.batched_norms import norms_together
         from undertow.measures.energy import root_mean_square
 
         several = norms_together(networks, x)
@@ -128,7 +128,7 @@ class Loss(_OfScores):
     def _of(self, scores: Tensor, y: Tensor | None) -> list[list[Reading]]:
         import torch
 
-        from undertow.losses import labels_of_classes, log_mean_loss, prepare_labels
+        from undertow.core.losses import labels_of_classes, log_mean_loss, prepare_labels
 
         scores = scores[:, :, None] if scores.dim() == 2 else scores.flatten(2)
         outputs = scores.shape[2]
@@ -153,7 +153,7 @@ class Accuracy(_OfScores):
     def _of(self, scores: Tensor, y: Tensor | None) -> list[list[Reading]]:
         import torch
 
-        from undertow.losses import prepare_labels
+        from undertow.core.losses import prepare_labels
 
         labels = labels_for(self, y)
         if scores.ndim == 2 or scores.shape[2] == 1:
@@ -203,7 +203,7 @@ def measure(name: str, **options: Any) -> Measure:
     >>> measure("stable-rnak")
     Traceback (most recent call last):
         ...
-    undertow.errors.ConfigError: 'stable-rnak' is not a measure; did you mean 'stable-rank'?
+    undertow.core.errors.ConfigError: 'stable-rnak' is not a measure; did you mean 'stable-rank'?
     """
     if name not in MEASURES:
         raise ConfigError(f"{name!r} is not a measure; {nearest(name, MEASURES)}")

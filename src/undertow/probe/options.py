@@ -6,7 +6,7 @@ import math
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from undertow.errors import ConfigError, nearest
+from undertow.core.errors import ConfigError, nearest
 
 __all__ = ["check_choices", "check_kinds"]
 
@@ -20,7 +20,7 @@ def check_kinds(kind: type, options: dict[str, Any]) -> None:
     >>> check_kinds(RobustAccuracy, {"eps": "0.5"})
     Traceback (most recent call last):
         ...
-    undertow.errors.ConfigError: the measure robust-accuracy's eps = '0.5' must be a list of finite numbers.
+    undertow.core.errors.ConfigError: the measure robust-accuracy's eps = '0.5' must be a list of finite numbers.
     """
     hints = get_type_hints(kind)
     for name, value in options.items():

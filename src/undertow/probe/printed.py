@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from undertow.errors import ConfigError, nearest
+from undertow.core.errors import ConfigError, nearest
 from undertow.probe.reading import Reading
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 from undertow.probe.checks import check_measures, check_points, readings_of
 from undertow.probe.measures import Measure
 from undertow.probe.reading import TrackingMeasure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 from undertow.training.taken import StepTaken
 
 if TYPE_CHECKING:  # torch is imported where it computes, so that reading a configuration stays quick

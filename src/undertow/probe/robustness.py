@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from undertow.errors import ConfigError, InputError, nearest
+from undertow.core.errors import ConfigError, InputError, nearest
 from undertow.probe.reading import Reading, labels_for
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from undertow.errors import InputError, nearest
+from undertow.core.errors import InputError, nearest
 
 __all__ = ["Every", "Schedule"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from undertow.adversary.members import stacked
+from undertow.adversary.stacked_networks import stacked
 from undertow.jacobian.memory import chunk_size, default_budget, in_chunks
 
 __all__ = ["scores_together"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 from undertow.probe.reading import Reading, labels_for
 from undertow.training.taken import StepTaken
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from undertow.errors import ConfigError
+from undertow.core.errors import ConfigError
 from undertow.probe.reading import Reading
 
 if TYPE_CHECKING:  # torch is imported where it computes, so that reading a configuration stays quick

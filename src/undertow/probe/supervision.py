@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from undertow.errors import ConfigError, nearest
+from undertow.core.errors import ConfigError, nearest
 from undertow.probe.reading import Reading, labels_for
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class SupervisionRobustness:
     def _through_own_loss(
         self, networks: Sequence[nn.Module], x: Tensor, labels: Tensor, binary: Tensor, outputs: int
     ) -> Iterator[tuple[str, list[float]]]:
-        from undertow.adversary.loss_ascent import ascend_loss
+        from undertow.adversary.attacks.loss_ascent import ascend_loss
 
         for radius in self.eps:
             values = []

@@ -8,23 +8,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from undertow.config.grid import OWN_SEEDS
+from undertow.core.canonical import plain
 from undertow.report.figures import drawn
 from undertow.report.grids import browsable
 from undertow.report.interaction import interactive, panel_columns
 from undertow.report.origins import Origin, origin, rerun, study_file
 from undertow.report.own_curves import curves_of_measures
 from undertow.report.pool import DataPool
-from undertow.runs.canonical import plain
-from undertow.runs.grid import OWN_SEEDS
 
 if TYPE_CHECKING:
     import polars
 
-    from undertow.report.readable import ReadableStore
-    from undertow.runs.store import StoredStudy
-    from undertow.studies.ledger import Entry
-    from undertow.studies.reproduction import Reproduction
-    from undertow.studies.study import Figure
+    from undertow.store.store import StoredStudy
+    from undertow.store.tolerant import ReadableStore
+    from undertow.studies.kit.ledger import Entry
+    from undertow.studies.kit.reproduction import Reproduction
+    from undertow.studies.kit.study import Figure
 
 __all__ = ["Contents", "Picture", "Run", "gather"]
 

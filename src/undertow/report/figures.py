@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from undertow.runs.atomic import make_folder, replace_file
-from undertow.runs.canonical import plain
+from undertow.core.canonical import plain
+from undertow.store.atomic import make_folder, replace_file
 
 if TYPE_CHECKING:
     import polars
 
-    from undertow.studies.reproduction import Reproduction
-    from undertow.studies.study import Figure
+    from undertow.studies.kit.reproduction import Reproduction
+    from undertow.studies.kit.study import Figure
 
 __all__ = ["Format", "draw", "drawn"]
 

@@ -11,8 +11,8 @@ from undertow.report.pairs import picture_pairs
 from undertow.report.series import BUDGET, pack_grid, points_that_fit
 
 if TYPE_CHECKING:
-    from undertow.report.readable import ReadableStore
-    from undertow.runs.store import StoredStudy
+    from undertow.store.store import StoredStudy
+    from undertow.store.tolerant import ReadableStore
 
 __all__ = ["browsable"]
 

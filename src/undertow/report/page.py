@@ -21,12 +21,12 @@ from undertow.drawing.palette import DARK, LIGHT, MARKS, css_variables
 from undertow.report import words
 from undertow.report.contents import Contents, Picture, Run, gather
 from undertow.report.interval_bar import Evidence, bars
-from undertow.report.readable import ReadableStore
-from undertow.runs.atomic import make_folder, replace_file
-from undertow.runs.store import Store
+from undertow.store.atomic import make_folder, replace_file
+from undertow.store.store import Store
+from undertow.store.tolerant import ReadableStore
 
 if TYPE_CHECKING:
-    from undertow.studies.ledger import Entry
+    from undertow.studies.kit.ledger import Entry
 
 __all__ = ["render", "write_report"]
 
@@ -41,8 +41,8 @@ def write_report(store: Store | Path | str, path: Path | str) -> Path:
     What is missing or damaged is left out, and the report says so.
     """
     # Studies draw with this package, so it can know them only here.
-    from undertow.studies.ledger import judge
-    from undertow.studies.reproduction import reproductions
+    from undertow.studies.kit.ledger import judge
+    from undertow.studies.kit.reproduction import reproductions
 
     if not isinstance(store, ReadableStore):
         store = ReadableStore(store.path if isinstance(store, Store) else store)
@@ -62,7 +62,7 @@ def render(contents: Contents) -> str:
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    from undertow.studies.claims import Verdict
+    from undertow.studies.kit.claim import Verdict
 
     template = environment.get_template("page.html")
     pictures: list[dict[str, Any]] = []

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from undertow.runs.examples import Examples
+    from undertow.adversary.examples import Examples
 
 __all__ = ["picture_pairs", "picture_shape"]
 

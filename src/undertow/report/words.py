@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from undertow.report.origins import spoken_duration
-from undertow.studies.multiplicity import LEVEL
+from undertow.studies.kit.multiplicity import LEVEL
 
 if TYPE_CHECKING:
     from undertow.report.contents import Contents, Run
-    from undertow.studies.claims import Finding
-    from undertow.studies.ledger import Entry, Family
+    from undertow.studies.kit.claim import Finding
+    from undertow.studies.kit.ledger import Entry, Family
 
 __all__ = [
     "among",
@@ -114,7 +114,7 @@ def facts(contents: Contents) -> list[tuple[str, str]]:
 def finding(found: Finding) -> str:
     """Effect, interval, number of seeds, and what the claim says of the effect.
 
-    >>> from undertow.studies.claims import decide, decide_share
+    >>> from undertow.studies.kit.claim import decide, decide_share
     >>> finding(decide([1.0, 1.5, 1.0, 1.2, 1.1, 1.0, 1.0, 0.9, 1.3, 1.0], above=0.0))
     'effect 1, [1, 1.3], covers 97.9 %, n = 10; claimed: above 0'
     >>> finding(decide_share([True] * 6, above=0.5))
@@ -166,7 +166,7 @@ def asides(entry: Entry) -> list[str]:
 def family(judged: Family) -> str:
     """How many claims were judged together, and how many of the verdicts may be false.
 
-    >>> from undertow.studies.ledger import Family
+    >>> from undertow.studies.kit.ledger import Family
     >>> print(family(Family(claims=1, decided=1, decided_alone=1, expected_false_alone=0.02, complete=True))[:51])
     1 claim judged together: 1 decided, at most 0.05 of
     """

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from undertow.errors import ConfigError, nearest
+from undertow.core.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from undertow.studies.study import Study
+    from undertow.studies.kit.study import Study
 
 __all__ = ["STUDIES", "find"]
 
@@ -25,7 +25,7 @@ def find(name: str) -> Study:
     >>> find("stable-rnak")
     Traceback (most recent call last):
         ...
-    undertow.errors.ConfigError: there is no study 'stable-rnak'; did you mean 'stable-rank'?
+    undertow.core.errors.ConfigError: there is no study 'stable-rnak'; did you mean 'stable-rank'?
     """
     if name not in STUDIES:
         raise ConfigError(f"there is no study {name!r}; {nearest(name, STUDIES)}")

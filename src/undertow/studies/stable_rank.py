@@ -15,9 +15,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from undertow.errors import InputError
-from undertow.studies.claims import CORRELATION, Claim, Finding, Verdict, decide
-from undertow.studies.study import Figure, Scale, Study
+from undertow.core.errors import InputError
+from undertow.studies.kit.claim import CORRELATION, Claim, Finding, Verdict, decide
+from undertow.studies.kit.study import Figure, Scale, Study
 
 if TYPE_CHECKING:
     import altair

@@ -13,7 +13,7 @@ from collections import OrderedDict
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 
 __all__ = [
     "THRESHOLD",

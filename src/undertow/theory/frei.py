@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 
 __all__ = ["KktNetwork", "kkt_network", "universal_direction", "universal_radius"]
 

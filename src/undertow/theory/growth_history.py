@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 from undertow.theory.mlp_growth import RunningSums, point_inputs
 from undertow.theory.top_vectors import TopVectors, top_vectors
 from undertow.theory.two_layer import TwoLayer

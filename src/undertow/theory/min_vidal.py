@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import InputError, ModelError
+from undertow.core.errors import InputError, ModelError
 from undertow.models.activations import PolynomialReLU
 
 __all__ = ["Distance", "Target", "averaged_target", "decoupled_target", "distance_to"]

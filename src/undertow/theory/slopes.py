@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ModelError
+from undertow.core.errors import ModelError
 
 __all__ = ["Slopes", "slopes_of"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ModelError
+from undertow.core.errors import ModelError
 from undertow.jacobian.layered import layers_of
 from undertow.theory.slopes import Slopes, slopes_of
 

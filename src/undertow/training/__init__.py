@@ -9,11 +9,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from undertow.losses import Loss as Loss
-    from undertow.losses import log_loss_gradient as log_loss_gradient
-    from undertow.losses import log_mean_loss as log_mean_loss
-    from undertow.losses import loss_gradient as loss_gradient
-    from undertow.losses import mean_loss as mean_loss
+    from undertow.core.losses import Loss as Loss
+    from undertow.core.losses import log_loss_gradient as log_loss_gradient
+    from undertow.core.losses import log_mean_loss as log_mean_loss
+    from undertow.core.losses import loss_gradient as loss_gradient
+    from undertow.core.losses import mean_loss as mean_loss
     from undertow.training.divergence import MemberState as MemberState
     from undertow.training.rates import Constant as Constant
     from undertow.training.rates import LossBased as LossBased
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from undertow.training.trainer import Trainer as Trainer
 
 _WHERE = {
-    "Loss": "undertow.losses",
-    "log_loss_gradient": "undertow.losses",
-    "log_mean_loss": "undertow.losses",
-    "loss_gradient": "undertow.losses",
-    "mean_loss": "undertow.losses",
+    "Loss": "undertow.core.losses",
+    "log_loss_gradient": "undertow.core.losses",
+    "log_mean_loss": "undertow.core.losses",
+    "loss_gradient": "undertow.core.losses",
+    "mean_loss": "undertow.core.losses",
     "MemberState": "undertow.training.divergence",
     "Constant": "undertow.training.rates",
     "LossBased": "undertow.training.rates",

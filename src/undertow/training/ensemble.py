@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ModelError, nearest
-from undertow.members import first_unlike
+from undertow.core.errors import ModelError, nearest
+from undertow.core.members import first_unlike
 
 __all__ = ["Ensemble"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor
 
-from undertow.losses import Loss, log_loss_gradient, log_mean_loss, loss_gradient, mean_loss
+from undertow.core.losses import Loss, log_loss_gradient, log_mean_loss, loss_gradient, mean_loss
 from undertow.training.ensemble import Ensemble
 
 __all__ = ["BatchGradients", "parts"]

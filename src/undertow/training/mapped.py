@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import ModelError
-from undertow.members import over_members
+from undertow.core.errors import ModelError
+from undertow.core.members import over_members
 from undertow.training.ensemble import Ensemble
 
 __all__ = ["MappedNetworks"]

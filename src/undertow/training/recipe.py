@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from undertow.errors import ConfigError, nearest
-from undertow.losses import Loss
-from undertow.precision import MatmulPrecision
+from undertow.core.errors import ConfigError, nearest
+from undertow.core.losses import Loss
+from undertow.core.precision import MatmulPrecision
 from undertow.training.directions import Direction, HeavyBall, find_direction
 from undertow.training.rates import Constant, RateRule
 
@@ -50,7 +50,7 @@ class Recipe:
 
     >>> Recipe(optimizer="gd", learning_rate=0.1, epochs=3, loss="logistics")
     Traceback (most recent call last):
-    undertow.errors.ConfigError: loss = 'logistics' is unknown: did you mean 'logistic'?
+    undertow.core.errors.ConfigError: loss = 'logistics' is unknown: did you mean 'logistic'?
     """
 
     optimizer: str | Direction
@@ -131,7 +131,7 @@ def shared_recipe(recipes: Sequence[Recipe]) -> Recipe:
     >>> two = Recipe(optimizer="gd", learning_rate=0.2, epochs=4, loss="bce")
     >>> shared_recipe([one, two])
     Traceback (most recent call last):
-    undertow.errors.ConfigError: Networks that train together share epochs; member 0 has 3, member 1 has 4.
+    undertow.core.errors.ConfigError: Networks that train together share epochs; member 0 has 3, member 1 has 4.
     """
     if not recipes:
         raise ConfigError("There is nothing to train: pass at least one network with its recipe.")

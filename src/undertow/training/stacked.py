@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from undertow.sequences import as_it_looks
+from undertow.core.sequences import as_it_looks
 from undertow.training.activations import ElementwiseActivation, elementwise
 from undertow.training.ensemble import Ensemble
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from undertow.losses import loss_gradient, mean_loss
+from undertow.core.losses import loss_gradient, mean_loss
 from undertow.training.attempts import Attempts
 from undertow.training.batches import Batches
 from undertow.training.directions import per_member

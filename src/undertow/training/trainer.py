@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from undertow.errors import InputError, StoreError
-from undertow.losses import prepare_labels
-from undertow.precision import deterministic_convolutions, matmul_precision
+from undertow.core.errors import InputError, StoreError
+from undertow.core.losses import prepare_labels
+from undertow.core.precision import deterministic_convolutions, matmul_precision
 from undertow.training.batches import Batches
 from undertow.training.capture import capture
 from undertow.training.divergence import MemberState

@@ -32,7 +32,7 @@ from undertow.studies.co_correlation import (
     width,
 )
 from undertow.studies.co_correlation.setting import PAPER
-from undertow.studies.study import Study
+from undertow.studies.kit.study import Study
 
 __all__ = ["STUDY"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.studies.claims import Claim, Finding
 from undertow.studies.co_correlation.dynamics import RANGE
 from undertow.studies.co_correlation.evidence import verdict
 from undertow.studies.co_correlation.grid import SEAM, trajectories
 from undertow.studies.co_correlation.setting import LARGEST_Q, PAPER, data_names, shared
-from undertow.studies.study import Figure, Scale
+from undertow.studies.kit.claim import Claim, Finding
+from undertow.studies.kit.study import Figure, Scale
 
 if TYPE_CHECKING:
     import altair

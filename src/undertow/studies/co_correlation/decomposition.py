@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from undertow.studies.claims import SHARE, Claim, Finding
 from undertow.studies.co_correlation.evidence import by_value, verdict
 from undertow.studies.co_correlation.grid import NETWORK, chosen, trajectories
 from undertow.studies.co_correlation.setting import LARGEST_Q, PAPER, data_names
-from undertow.studies.study import Figure
+from undertow.studies.kit.claim import SHARE, Claim, Finding
+from undertow.studies.kit.study import Figure
 
 if TYPE_CHECKING:
     import altair

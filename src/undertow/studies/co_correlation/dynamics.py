@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from undertow.errors import InputError
-from undertow.studies.claims import Claim, Finding
+from undertow.core.errors import InputError
 from undertow.studies.co_correlation.evidence import by_value, verdict
 from undertow.studies.co_correlation.grid import NARROW, NETWORK, chosen, outcomes, trajectories
 from undertow.studies.co_correlation.setting import LARGEST_Q, PAPER, data_names
-from undertow.studies.study import Figure
+from undertow.studies.kit.claim import Claim, Finding
+from undertow.studies.kit.study import Figure
 
 if TYPE_CHECKING:
     import altair

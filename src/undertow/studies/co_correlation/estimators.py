@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from undertow.core.errors import InputError
 from undertow.drawing.titles import small_title
-from undertow.errors import InputError
-from undertow.studies.claims import Claim, Finding
 from undertow.studies.co_correlation.evidence import verdict
 from undertow.studies.co_correlation.grid import SEAM
 from undertow.studies.co_correlation.setting import LARGEST_Q, PAPER, data_names, shared
-from undertow.studies.study import Figure, Scale
+from undertow.studies.kit.claim import Claim, Finding
+from undertow.studies.kit.study import Figure, Scale
 
 if TYPE_CHECKING:
     import altair

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from undertow.errors import InputError
-from undertow.studies.claims import Finding, decide
+from undertow.core.errors import InputError
+from undertow.studies.kit.claim import Finding, decide
 
 if TYPE_CHECKING:
     import polars

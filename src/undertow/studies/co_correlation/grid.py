@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 from undertow.studies.co_correlation.setting import chance, shared, trained, width_by_q
-from undertow.studies.study import Scale
+from undertow.studies.kit.study import Scale
 
 if TYPE_CHECKING:
     import polars

@@ -16,7 +16,7 @@ from typing import Any
 from undertow.studies.co_correlation.growth_claims import CLAIMS
 from undertow.studies.co_correlation.growth_figures import FIGURES
 from undertow.studies.co_correlation.setting import LARGEST_Q, shared
-from undertow.studies.study import Part, Scale
+from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["CLAIMS", "FIGURES", "PARTS", "activations", "widths"]
 

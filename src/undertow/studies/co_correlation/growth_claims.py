@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from undertow.studies.claims import Claim
 from undertow.studies.co_correlation.growth_findings import (
     acute,
     bounded_slopes,
@@ -18,6 +17,7 @@ from undertow.studies.co_correlation.growth_findings import (
     update,
 )
 from undertow.studies.co_correlation.setting import PAPER
+from undertow.studies.kit.claim import Claim
 
 __all__ = ["CLAIMS"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from undertow.drawing.titles import small_title
 from undertow.studies.co_correlation.growth_records import exponent, networks, rates, slack_exponents
 from undertow.studies.co_correlation.setting import LARGEST_Q, data_names
-from undertow.studies.study import Figure
+from undertow.studies.kit.study import Figure
 
 if TYPE_CHECKING:
     import altair

@@ -12,7 +12,6 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from undertow.studies.claims import CORRELATION, SHARE, Finding, decide
 from undertow.studies.co_correlation.grid import NETWORK
 from undertow.studies.co_correlation.growth_records import (
     Network,
@@ -22,6 +21,7 @@ from undertow.studies.co_correlation.growth_records import (
     slack_exponents,
 )
 from undertow.studies.co_correlation.setting import data_names
+from undertow.studies.kit.claim import CORRELATION, SHARE, Finding, decide
 
 if TYPE_CHECKING:
     import polars

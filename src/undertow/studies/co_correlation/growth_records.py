@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 from undertow.studies.co_correlation.grid import NETWORK
 
 if TYPE_CHECKING:

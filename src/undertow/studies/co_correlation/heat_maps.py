@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from undertow.errors import InputError
-from undertow.studies.claims import CORRELATION, SHARE, Claim, Finding
+from undertow.core.errors import InputError
 from undertow.studies.co_correlation.evidence import rank_correlation, verdict
 from undertow.studies.co_correlation.grid import EPS, chosen, outcomes
 from undertow.studies.co_correlation.robustness import candidates
 from undertow.studies.co_correlation.setting import PAPER, chance, data_names
-from undertow.studies.study import Figure
+from undertow.studies.kit.claim import CORRELATION, SHARE, Claim, Finding
+from undertow.studies.kit.study import Figure
 
 if TYPE_CHECKING:
     import altair

@@ -20,12 +20,12 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from undertow.core.errors import InputError
 from undertow.drawing.titles import small_title
-from undertow.errors import InputError
-from undertow.studies.claims import Claim, Finding, decide
 from undertow.studies.co_correlation.setting import PAPER, data_names, shared, width_by_q
-from undertow.studies.exact_tests import median_interval
-from undertow.studies.study import Figure, Scale
+from undertow.studies.kit.claim import Claim, Finding, decide
+from undertow.studies.kit.exact_tests import median_interval
+from undertow.studies.kit.study import Figure, Scale
 
 if TYPE_CHECKING:
     import altair

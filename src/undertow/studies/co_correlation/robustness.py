@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from undertow.errors import InputError
-from undertow.studies.claims import CORRELATION, Claim, Finding
+from undertow.core.errors import InputError
 from undertow.studies.co_correlation.evidence import by_value, rank_correlation, verdict
 from undertow.studies.co_correlation.grid import chosen, learned, outcomes
 from undertow.studies.co_correlation.setting import PAPER, data_names
+from undertow.studies.kit.claim import CORRELATION, Claim, Finding
 
 if TYPE_CHECKING:
     import polars

@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from undertow.studies.data_names import written
-from undertow.studies.presence import present
-from undertow.studies.study import Scale
+from undertow.studies.kit.data_names import written
+from undertow.studies.kit.presence import present
+from undertow.studies.kit.study import Scale
 
 __all__ = ["LARGEST_Q", "PAPER", "Trained", "chance", "data_names", "shared", "trained", "width_by_q"]
 

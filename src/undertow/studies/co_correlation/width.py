@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.studies.claims import CORRELATION, Claim, Finding
 from undertow.studies.co_correlation.evidence import by_value, rank_correlation, verdict
 from undertow.studies.co_correlation.grid import outcomes
 from undertow.studies.co_correlation.setting import PAPER, data_names
-from undertow.studies.study import Figure
+from undertow.studies.kit.claim import CORRELATION, Claim, Finding
+from undertow.studies.kit.study import Figure
 
 if TYPE_CHECKING:
     import altair

@@ -19,7 +19,7 @@ from undertow.studies.feature_averaging import (
     simplicity,
     synthetic,
 )
-from undertow.studies.study import Study
+from undertow.studies.kit.study import Study
 
 __all__ = ["STUDY"]
 

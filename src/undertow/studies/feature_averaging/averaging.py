@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from undertow.studies.claims import CORRELATION, POSITIVE, SHARE, Claim, Finding, decide
 from undertow.studies.feature_averaging.sizes import (
     SEEN,
     by_seed,
@@ -23,7 +22,8 @@ from undertow.studies.feature_averaging.sizes import (
     networks,
 )
 from undertow.studies.feature_averaging.synthetic import BY_DIMENSION
-from undertow.studies.study import Figure
+from undertow.studies.kit.claim import CORRELATION, POSITIVE, SHARE, Claim, Finding, decide
+from undertow.studies.kit.study import Figure
 
 if TYPE_CHECKING:
     import altair

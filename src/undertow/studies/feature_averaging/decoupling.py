@@ -11,8 +11,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from undertow.errors import InputError
-from undertow.studies.claims import POSITIVE, Claim, Finding, decide
+from undertow.core.errors import InputError
 from undertow.studies.feature_averaging.radius import radii
 from undertow.studies.feature_averaging.sizes import (
     SEEN,
@@ -23,6 +22,7 @@ from undertow.studies.feature_averaging.sizes import (
     one_per_seed,
 )
 from undertow.studies.feature_averaging.synthetic import BY_CLUSTERS
+from undertow.studies.kit.claim import POSITIVE, Claim, Finding, decide
 
 if TYPE_CHECKING:
     import polars

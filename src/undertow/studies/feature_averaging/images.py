@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.errors import InputError
-from undertow.studies.claims import Claim, Finding, decide
-from undertow.studies.data_names import written
+from undertow.core.errors import InputError
 from undertow.studies.feature_averaging.lines import after_training, lines, mean
-from undertow.studies.presence import present
-from undertow.studies.study import Figure, Part, Scale
+from undertow.studies.kit.claim import Claim, Finding, decide
+from undertow.studies.kit.data_names import written
+from undertow.studies.kit.presence import present
+from undertow.studies.kit.study import Figure, Part, Scale
 
 if TYPE_CHECKING:
     import altair

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.errors import InputError
-from undertow.studies.claims import CORRELATION, SHARE, Claim, Finding, decide
+from undertow.core.errors import InputError
 from undertow.studies.feature_averaging.lines import after_training, lines, mean
-from undertow.studies.study import Figure, Part, Scale
+from undertow.studies.kit.claim import CORRELATION, SHARE, Claim, Finding, decide
+from undertow.studies.kit.study import Figure, Part, Scale
 
 if TYPE_CHECKING:
     import altair

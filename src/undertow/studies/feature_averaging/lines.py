@@ -18,7 +18,7 @@ def after_training(frame: polars.DataFrame, measure: str) -> polars.DataFrame:
     """The records of a measure at the end of every trial, or an ``InputError`` that says there are none."""
     import polars
 
-    from undertow.errors import InputError
+    from undertow.core.errors import InputError
 
     chosen = frame.filter(polars.col("measure") == measure)
     last = chosen.filter(polars.col("step") == polars.col("step").max().over("trial"))

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow.drawing.titles import small_title
-from undertow.studies.claims import Claim, Finding, decide
-from undertow.studies.data_names import written
 from undertow.studies.feature_averaging.lines import after_training, mean
-from undertow.studies.study import Figure, Part, Scale
+from undertow.studies.kit.claim import Claim, Finding, decide
+from undertow.studies.kit.data_names import written
+from undertow.studies.kit.study import Figure, Part, Scale
 
 if TYPE_CHECKING:
     import altair

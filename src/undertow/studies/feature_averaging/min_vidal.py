@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.studies.claims import SHARE, Claim, Finding, decide
 from undertow.studies.feature_averaging.lines import after_training, lines
-from undertow.studies.study import Figure, Part, Scale
+from undertow.studies.kit.claim import SHARE, Claim, Finding, decide
+from undertow.studies.kit.study import Figure, Part, Scale
 
 if TYPE_CHECKING:
     import altair

@@ -10,8 +10,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from undertow.errors import InputError
-from undertow.studies.claims import POSITIVE, SHARE, Claim, Finding, decide
+from undertow.core.errors import InputError
 from undertow.studies.feature_averaging.sizes import (
     SEEN,
     by_seed,
@@ -22,7 +21,8 @@ from undertow.studies.feature_averaging.sizes import (
     networks,
 )
 from undertow.studies.feature_averaging.synthetic import BY_CLUSTERS, BY_DIMENSION, THRESHOLD
-from undertow.studies.study import Figure
+from undertow.studies.kit.claim import POSITIVE, SHARE, Claim, Finding, decide
+from undertow.studies.kit.study import Figure
 
 if TYPE_CHECKING:
     import polars

@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from undertow.errors import InputError
-from undertow.studies.claims import POSITIVE, Claim, Finding, decide
+from undertow.core.errors import InputError
 from undertow.studies.feature_averaging.radius import exponent_note, provable, radii, share_proved
 from undertow.studies.feature_averaging.sizes import by_seed, exponents, largest, most, networks, one_per_seed
+from undertow.studies.kit.claim import POSITIVE, Claim, Finding, decide
 
 if TYPE_CHECKING:
     import polars

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from undertow.errors import InputError
+from undertow.core.errors import InputError
 from undertow.studies.feature_averaging.lines import after_training
 
 if TYPE_CHECKING:

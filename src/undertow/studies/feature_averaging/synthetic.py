@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from undertow.studies.study import Part, Scale
+from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["BY_CLUSTERS", "BY_DIMENSION", "PARTS", "SIZES", "Size"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import altair
 import polars
 
+from undertow.core.errors import InputError
 from undertow.drawing.cosine_maps import cosine_map
 from undertow.drawing.palette import KINDS
 from undertow.drawing.titles import mean_of_seeds, small_title
-from undertow.errors import InputError
 from undertow.studies.feature_averaging.lines import after_training
 from undertow.studies.feature_averaging.sizes import most
 

@@ -1,6 +1,6 @@
 """Directions by name: the optimisers that a recipe or a configuration file can ask for."""
 
-from undertow.errors import ConfigError, nearest
+from undertow.core.errors import ConfigError, nearest
 from undertow.training.directions.adam import Adam
 from undertow.training.directions.adamw import AdamW
 from undertow.training.directions.direction import Direction, Memory, move, per_member
@@ -45,7 +45,7 @@ def find_direction(name: str) -> Direction:
     AdamW(name='adamw', beta1=0.9, beta2=0.999, epsilon=1e-08, weight_decay=0.01)
     >>> find_direction("adma")
     Traceback (most recent call last):
-    undertow.errors.ConfigError: optimizer = 'adma' is unknown: did you mean 'adam'?
+    undertow.core.errors.ConfigError: optimizer = 'adma' is unknown: did you mean 'adam'?
     """
     named = {each: kind for kind in DIRECTIONS for each in names_of(kind)}
     if name not in named:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from undertow.sections import Fraction, Positive, Switch
+from undertow.core.sections import Fraction, Positive, Switch
 from undertow.training.directions.direction import Direction, Memory, move, per_member
 
 if TYPE_CHECKING:

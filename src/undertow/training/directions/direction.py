@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from undertow.sections import Section
+from undertow.core.sections import Section
 
 if TYPE_CHECKING:  # a direction's settings are read by configurations, which need no torch
     from torch import Tensor

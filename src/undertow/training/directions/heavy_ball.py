@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from undertow.sections import Fraction, NonNegative
+from undertow.core.sections import Fraction, NonNegative
 from undertow.training.directions.direction import Direction, Memory, move
 
 if TYPE_CHECKING:

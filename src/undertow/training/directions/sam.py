@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from undertow.sections import Fraction, NonNegative, Positive
+from undertow.core.sections import Fraction, NonNegative, Positive
 from undertow.training.directions.direction import Direction, Memory, per_member
 from undertow.training.directions.heavy_ball import HeavyBall
 

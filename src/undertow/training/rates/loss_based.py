@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from undertow.sections import Count, Positive
+from undertow.core.sections import Count, Positive
 from undertow.training.rates.rule import Horizon, RateRule, RateState
 
 if TYPE_CHECKING:

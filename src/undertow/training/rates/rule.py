@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from undertow.sections import Section
+from undertow.core.sections import Section
 
 if TYPE_CHECKING:  # a rule's settings are read by configurations, which need no torch
     from torch import Tensor

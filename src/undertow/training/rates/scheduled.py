@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import model_validator
 
-from undertow.sections import NonNegative, Positive
+from undertow.core.sections import NonNegative, Positive
 from undertow.training.rates.rule import Horizon, RateRule
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Attacks: from above, adversarial examples that were found."""

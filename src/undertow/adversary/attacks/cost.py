@@ -1,0 +1,138 @@
+"""What attacks cost, known before they run: passes from their own constants, seconds from a few timed passes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from undertow.adversary.attacks.decoupled import decoupled_passes
+from undertow.adversary.attacks.objectives import gradient
+from undertow.adversary.attacks.search import Search
+from undertow.adversary.classifier import margins_of
+
+__all__ = ["CANARIES", "ENDS", "MINIMAL", "QUERIES", "TARGETS", "AttackCost", "Pace", "expected"]
+
+TARGETS = 9
+"""Wrong classes that targeted attacks try, the strongest first."""
+QUERIES = 5000
+CANARIES = 24
+"""Survivors on which Square is tried before all."""
+ENDS = 5
+"""Lines that are bisected for each sample."""
+MINIMAL = frozenset({"fab-t", "deepfool", "cw", "fast"})
+"""Attacks that look for the smallest perturbation: ε does not matter to them, and they see each sample once."""
+
+_PASSES: dict[str, Callable[[int], tuple[int, int]]] = {
+    "apgd-ce": lambda _: (101, 101),
+    "apgd-dlr": lambda _: (101, 101),
+    "apgd-t": lambda k: (101 * min(k - 1, TARGETS), 101 * min(k - 1, TARGETS)),
+    "fab-t": lambda k: (205 * min(k - 1, TARGETS), 100 * min(k - 1, TARGETS)),
+    "line": lambda _: (1 + 21 * ENDS + 36 + 101, 28 + 101),
+    "square": lambda _: (QUERIES + 1, 0),
+    "pgd": lambda _: (1010, 1010),
+    "pgd-once": lambda _: (101, 101),
+    "deepfool": lambda k: (51 + 20, 51 * k),
+    "cw": lambda _: (1801, 1801),
+    "fast": decoupled_passes,
+}
+"""Forward and backward passes for a sample of k classes that the attack does not break."""
+
+
+@dataclass(frozen=True)
+class AttackCost:
+    """The most that attacks will ask of the networks: an input of one network is one pass.
+
+    Samples that are broken leave early, and certificates spare others. Square is counted on the few samples on which
+    it is tried; where it breaks one of these, it goes on to all. ``seconds`` comes from a few timed passes.
+    """
+
+    forward: int
+    backward: int
+    seconds: float
+
+    def __str__(self) -> str:
+        passes = f"{self.forward:,} forward and {self.backward:,} backward passes"
+        return f"at most {passes}, about {_duration(self.seconds)}"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds for one forward pass among many samples, for one backward pass, and for one forward pass among few."""
+
+    forward: float
+    backward: float
+    few: float
+
+    @classmethod
+    def of(cls, search: Search, *, repeats: int = 2) -> Pace:
+        """Timed on the samples themselves, if any is to be attacked; the passes are not counted."""
+        if search.standing == 0:
+            return cls(0.0, 0.0, 0.0)
+        before = vars(search.scorer.passes).copy()
+        many, few = min(search.chunk, len(search.x)), min(CANARIES, len(search.x))
+        with torch.no_grad():
+            forward = _timed(search, many, lambda x, _: search.scorer(x), repeats)
+            small = _timed(search, few, lambda x, _: search.scorer(x), repeats)
+        both = _timed(
+            search, many, lambda x, y: gradient(search.scorer, x, lambda s: margins_of(s, y)), repeats
+        )
+        vars(search.scorer.passes).update(before)
+        return cls(forward, max(both - forward, 0.0), small)
+
+    def cost(self, passes: dict[str, tuple[int, int]]) -> AttackCost:
+        """The sum over attacks, with the time that it takes."""
+        forward, backward = (sum(each[side] for each in passes.values()) for side in (0, 1))
+        seconds = sum(
+            there * (self.few if name == "square" else self.forward) + back * self.backward
+            for name, (there, back) in passes.items()
+        )
+        return AttackCost(forward, backward, seconds)
+
+
+def expected(
+    names: Sequence[str], radii: int, samples: int, classes: int, *, members: int = 1
+) -> dict[str, tuple[int, int]]:
+    """Attack → forward and backward passes at most, for so many ``samples`` of all members at so many ``radii``.
+
+    >>> expected(["apgd-ce", "fast"], 2, 10, 2)
+    {'apgd-ce': (2020, 2020), 'fast': (510, 430)}
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for name in dict.fromkeys(names):
+        times = 1 if name in MINIMAL else names.count(name) * radii
+        many = min(samples, CANARIES * members) if name == "square" else samples
+        forward, backward = _PASSES[name](classes)
+        found[name] = (times * many * forward, times * many * backward)
+    return found
+
+
+def _timed(search: Search, samples: int, passed: Callable[[Tensor, Tensor], object], repeats: int) -> float:
+    """Seconds for each input of one network, the first call left out."""
+    x = search.x[:samples].expand(search.scorer.members, -1, -1)
+    y = search.y[:samples].expand(search.scorer.members, -1)
+    began = 0.0
+    for repeat in range(repeats + 1):
+        if repeat == 1:
+            began = _now(x)
+        passed(x, y)
+    return (_now(x) - began) / (repeats * x.shape[0] * x.shape[1])
+
+
+def _now(x: Tensor) -> float:
+    if x.is_cuda:
+        torch.cuda.synchronize(x.device)
+    return time.perf_counter()
+
+
+def _duration(seconds: float) -> str:
+    """
+    >>> [_duration(seconds) for seconds in (0.3, 42, 600, 9000)]
+    ['1 s', '42 s', '10 min', '2.5 h']
+    """
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,1 @@
+"""Certificates: from below, radii within which there is no adversarial example."""

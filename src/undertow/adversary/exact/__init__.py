@@ -1,0 +1,1 @@
+"""Exact radii of narrow two-layer networks, by branching over their activation patterns."""

@@ -1,0 +1,165 @@
+"""The margins of a two-layer network with ReLU or leaky ReLU, as numbers an exact solver can work with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from undertow.adversary.certificates.stages import Affine, Kink, Stage
+
+__all__ = ["Distance", "Gap", "TwoLayer", "dual_norms", "two_layer_of"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Distance:
+    """A radius between ``lower`` and ``upper``; ``status`` is "exact", "time-limit" or "none-found".
+
+    ``delta`` is a perturbation of that size, where one was found.
+    """
+
+    lower: float
+    upper: float
+    status: str
+    delta: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayer:
+    """s(x) − s_0(x) = V max(h, slope·h) + c with h = W x + b.
+
+    What all classes have in common is left out before anything is added up: a bias of 10¹² on every score changes no
+    decision, and would cost twelve digits. ``hidden`` computes h layer by layer, in float64.
+    """
+
+    weight: Array
+    hidden: Callable[[Array], Array]
+    head: Array
+    shift: Array
+    slope: float
+
+    def gap(self, x: Array, label: int, target: int) -> Gap:
+        """s_label − s_target, up to a positive factor, as a function of the perturbation of x.
+
+        max(h, s·h) is positively homogeneous, so each neuron can be given a weight of length 1.
+        """
+        length = np.linalg.norm(self.weight, axis=1)
+        length = np.where(length > 0, length, 1.0)
+        head = (self.head[label] - self.head[target]) * length
+        hidden = self.hidden(x) / length
+        terms = head * np.maximum(hidden, self.slope * hidden)
+        level = math.fsum([*terms, self.shift[label], -self.shift[target]])
+        normal = np.zeros(self.weight.shape[1])
+        return Gap(level, normal, hidden, self.weight / length[:, None], head, self.slope)
+
+
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """g(δ) = level + normal·δ + Σ_j head_j (act(h_j + w_j·δ) − act(h_j)), act(h) = max(h, slope·h)."""
+
+    level: float
+    normal: Array
+    hidden: Array
+    weight: Array
+    head: Array
+    slope: float
+
+    def __call__(self, delta: Array) -> float:
+        moved = self.act(self.hidden + self.weight @ delta) - self.act(self.hidden)
+        return float(self.level + self.normal @ delta + self.head @ moved)
+
+    def act(self, h: Array) -> Array:
+        return np.maximum(h, self.slope * h)
+
+    def limits(self, radius: float, norm: float) -> tuple[Array, Array]:
+        """Lower and upper limits of every h_j in the ball."""
+        spread = radius * dual_norms(self.weight, norm)
+        return self.hidden - spread, self.hidden + spread
+
+    def within(self, radius: float, norm: float) -> Gap:
+        """The same function on the ball of this radius, in its units: of δ/radius, and divided by the level.
+
+        Neurons that cannot switch in the ball are part of ``normal``; of the others |h_j| ≤ ‖w_j‖_dual. Solvers have
+        absolute tolerances: in these numbers, all of which are about 1, they mean the same in every unit of the input
+        and of the logits.
+        """
+        lower, upper = self.limits(radius, norm)
+        open_ended = (lower < 0) & (upper > 0) & (self.head != 0) & (self.slope != 1)
+        slopes = np.where(self.hidden > 0, 1.0, self.slope)
+        normal = self.normal + (self.head * slopes)[~open_ended] @ self.weight[~open_ended]
+        factor = radius / self.level
+        return Gap(
+            level=1.0,
+            normal=normal * factor,
+            hidden=self.hidden[open_ended] / radius,
+            weight=self.weight[open_ended],
+            head=self.head[open_ended] * factor,
+            slope=self.slope,
+        )
+
+
+def dual_norms(rows: Array, norm: float) -> Array:
+    """The largest change that a perturbation of norm 1 can make to each row·δ."""
+    if norm == 2:
+        return np.asarray(np.linalg.norm(rows, axis=-1))
+    return np.asarray(np.abs(rows).sum(-1) if norm == math.inf else np.abs(rows).max(-1))
+
+
+def two_layer_of(stages: list[Stage], sample: Tensor) -> TwoLayer | None:
+    """The two-layer form of a chain with at most one activation, on inputs like ``sample`` (1, …).
+
+    None for deeper chains. A chain without activation is a two-layer network of slope 1.
+    """
+    kinks = [index for index, stage in enumerate(stages) if isinstance(stage, Kink)]
+    if len(kinks) > 1:
+        return None
+    sample = sample.double()
+    if not kinks:
+        weight, bias = _matrix(stages, sample, against_first=True)
+        return TwoLayer(
+            weight, lambda x: weight @ x + bias, np.eye(len(bias)), np.zeros(len(bias)), slope=1.0
+        )
+    inner, kink, outer = stages[: kinks[0]], stages[kinks[0]], stages[kinks[0] + 1 :]
+    assert isinstance(kink, Kink)
+
+    def hidden(x: Array) -> Array:
+        value = torch.as_tensor(x, dtype=torch.float64, device=sample.device).reshape(sample.shape)
+        return np.asarray(_through(inner, value)[0].flatten().cpu().numpy())
+
+    weight, _ = _matrix(inner, sample)
+    head, shift = _matrix(outer, _through(inner, sample), against_first=True)
+    return TwoLayer(weight, hidden, head, shift, slope=kink.slope)
+
+
+def _through(stages: list[Stage], value: Tensor) -> Tensor:
+    with torch.no_grad():
+        for stage in stages:
+            assert isinstance(stage, Affine)
+            value = stage.apply(value)
+    return value
+
+
+def _matrix(stages: list[Stage], sample: Tensor, *, against_first: bool = False) -> tuple[Array, Array]:
+    """The matrix and the bias, on flat features, of consecutive affine stages; or of outputs less the first of them."""
+    shapes, value = [], sample
+    with torch.no_grad():
+        for stage in stages:
+            assert isinstance(stage, Affine)
+            shapes.append(value.shape[1:])
+            value = stage.apply(value)
+    size = value[0].numel()
+    rows = torch.eye(size, dtype=torch.float64, device=sample.device)
+    rows = (rows - rows[:1] if against_first else rows).reshape(size, *value.shape[1:])
+    bias = torch.zeros(size, dtype=torch.float64, device=sample.device)
+    for stage, shape in zip(reversed(stages), reversed(shapes), strict=True):
+        assert isinstance(stage, Affine)
+        rows, shift = stage.transposed(rows, shape)
+        bias = bias + shift
+    return rows.flatten(1).cpu().numpy(), bias.cpu().numpy()

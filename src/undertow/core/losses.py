@@ -1,0 +1,190 @@
+"""Losses of logits, in the ordinary and in the log domain.
+
+Every loss here is a function of one number per sample, the gap Q: how far the right answer leads.
+
+============================  =====================================  =========================
+``logistic``, ``exponential``  Q = y f(x), y in {-1, +1}              ℓ = log(1 + e^-Q), e^-Q
+``bce``                        Q = (2y - 1) f(x), y in {0, 1}         ℓ = log(1 + e^-Q)
+``cross-entropy``              Q = -log Σ_{j≠y} e^(s_j - s_y)         ℓ = log(1 + e^-Q)
+============================  =====================================  =========================
+
+For cross-entropy this is -log softmax_y, written so that nothing is lost when the loss is small. In terms of
+Q in float64, log ℓ is exact to rounding however small ℓ is: a mean loss of 10^-881 is the number -2028.6.
+
+Shapes: logits (…, N, k), with k = 1 for the three one-logit losses; labels (N,) or (…, N), floating ±1 or 0/1
+for one logit and int64 classes for cross-entropy, as ``prepare_labels`` gives them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from undertow.core.errors import InputError, nearest
+
+__all__ = [
+    "Loss",
+    "gaps",
+    "labels_of_classes",
+    "log_loss_gradient",
+    "log_mean_loss",
+    "loss_gradient",
+    "mean_loss",
+    "prepare_labels",
+]
+
+Loss = Literal["logistic", "exponential", "bce", "cross-entropy"]
+
+
+def mean_loss(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
+    """Mean loss over the samples, shape (…), in the logits' precision: what a training step lowers.
+
+    >>> mean_loss(torch.tensor([[0.0], [0.0]]), torch.tensor([1.0, -1.0]), "logistic").item()
+    0.6931471824645996
+    """
+    q = gaps(logits, y, loss)
+    return (torch.exp(-q) if loss == "exponential" else -functional.logsigmoid(q)).mean(dim=-1)
+
+
+def loss_gradient(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
+    """∂(mean loss)/∂logits, the shape of the logits; relatively accurate down to the smallest float.
+
+    Entries that belong to the right class are sums of the small ones, not differences of numbers near one
+    (softmax - 1 would round to 0 at Q = 17 in float32).
+
+    >>> loss_gradient(torch.tensor([[40.0, 0.0]]), torch.tensor([0]), "cross-entropy")
+    tensor([[-4.2484e-18,  4.2484e-18]])
+    """
+    samples = logits.shape[-2]
+    if loss == "cross-entropy":
+        target = _columns(y, logits)
+        others = torch.softmax(logits, dim=-1).scatter(-1, target, 0.0)
+        return others.scatter(-1, target, -others.sum(dim=-1, keepdim=True)) / samples
+    sign = _signs(y, loss)
+    q = logits.squeeze(-1) * sign
+    slope = torch.exp(-q) if loss == "exponential" else torch.sigmoid(-q)
+    return (slope * sign).unsqueeze(-1) / -samples
+
+
+def gaps(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
+    """The gap Q of every sample, shape (…, N).
+
+    >>> gaps(torch.tensor([[3.0, 1.0, 1.0]]), torch.tensor([0]), "cross-entropy")  # 2 - log 2
+    tensor([1.3069])
+    """
+    if loss != "cross-entropy":
+        return logits.squeeze(-1) * _signs(y, loss)
+    target = _columns(y, logits)
+    leads = logits - logits.gather(-1, target)
+    return -torch.logsumexp(leads.scatter(-1, target, -math.inf), dim=-1)
+
+
+def log_mean_loss(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
+    """Natural logarithm of the mean loss, shape (…), in float64 and exact far below the smallest float.
+
+    >>> log_mean_loss(torch.tensor([[2028.0]]), torch.tensor([1.0]), "logistic").item()
+    -2028.0
+    """
+    log_losses = _log_loss(gaps(logits.double(), y, loss), loss)
+    return torch.logsumexp(log_losses, dim=-1) - math.log(log_losses.shape[-1])
+
+
+def log_loss_gradient(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
+    """∂ log(mean loss)/∂logits in float64, the shape of the logits: of order one however small the loss.
+
+    ∇log L = Σ_i (ℓ_i / Σ_j ℓ_j) · (ℓ'(Q_i)/ℓ(Q_i)) · ∂Q_i/∂logits, where the first factor is a softmax of
+    log-losses and the second tends to -1: nothing underflows, so a step (α/L)∇L = α ∇log L is always exact.
+
+    >>> log_loss_gradient(torch.tensor([[2028.0]]), torch.tensor([1.0]), "logistic")
+    tensor([[-1.]], dtype=torch.float64)
+    """
+    logits = logits.double()
+    q = gaps(logits, y, loss)
+    share = torch.softmax(_log_loss(q, loss), dim=-1)
+    # ℓ'/ℓ = -σ(-Q)/log(1 + e^-Q) for the logistic loss; beyond Q = 40 it is -1 + e^-Q/2, which is -1.
+    near = q.clamp(max=40.0)
+    slope = (
+        torch.ones_like(q) if loss == "exponential" else -torch.sigmoid(-near) / functional.logsigmoid(near)
+    )
+    towards = (share * slope).unsqueeze(-1)
+    if loss != "cross-entropy":
+        return -towards * _signs(y, loss).unsqueeze(-1).to(logits)
+    target = _columns(y, logits)
+    others = torch.softmax(logits.scatter(-1, target, -math.inf), dim=-1)  # ∂Q/∂s_j = -others_j, ∂Q/∂s_y = 1
+    return towards * others.scatter(-1, target, -1.0)
+
+
+def labels_of_classes(y: Tensor, *, loss: Loss) -> Tensor:
+    """Two classes 0 and 1 as ±1 for the losses that want signs; labels for any other loss as they are.
+
+    >>> labels_of_classes(torch.tensor([0, 1]), loss="logistic")
+    tensor([-1,  1])
+    """
+    if loss in ("logistic", "exponential") and bool(((y == 0) | (y == 1)).all()):
+        return 2 * y - 1
+    return y
+
+
+def prepare_labels(y: Tensor, *, loss: Loss, outputs: int, dtype: torch.dtype) -> Tensor:
+    """Labels in the form the losses want, or a sentence that says what is wrong with them.
+
+    >>> prepare_labels(torch.tensor([0, 1]), loss="bce", outputs=1, dtype=torch.float32)
+    tensor([0., 1.])
+    """
+    if loss not in get_args(Loss):
+        raise InputError(f"There is no loss {loss!r}: {nearest(str(loss), get_args(Loss))}")
+    if y.dim() != 1 or y.numel() == 0:
+        raise InputError(f"y has shape {tuple(y.shape)}: pass one label per sample, shape (N,) with N ≥ 1.")
+    if loss == "cross-entropy":
+        return _prepare_classes(y, outputs)
+    if outputs != 1:
+        raise InputError(
+            f"The loss {loss!r} reads one logit, and the network gives {outputs}: use 'cross-entropy'."
+        )
+    wanted = (0.0, 1.0) if loss == "bce" else (-1.0, 1.0)
+    found = torch.unique(y).tolist()
+    if not set(map(float, found)) <= set(wanted):
+        hint = "2 * y - 1 turns 0/1 into ±1" if loss != "bce" else "(y + 1) / 2 turns ±1 into 0/1"
+        raise InputError(
+            f"The loss {loss!r} wants labels {wanted[0]:g} and {wanted[1]:g}; y holds {_few(found)}: {hint}."
+        )
+    return y.to(dtype)
+
+
+def _prepare_classes(y: Tensor, outputs: int) -> Tensor:
+    if outputs < 2:
+        raise InputError(
+            "Cross-entropy over one output is always zero: use outputs=2 or more, or the loss 'bce'."
+        )
+    classes = y.long()
+    if y.is_floating_point() and not torch.equal(classes.to(y), y):
+        raise InputError("Cross-entropy wants whole numbers as classes; y holds fractions.")
+    if int(classes.min()) < 0 or int(classes.max()) >= outputs:
+        raise InputError(
+            f"Cross-entropy over {outputs} outputs wants classes 0 … {outputs - 1}; "
+            f"y holds {_few(torch.unique(classes).tolist())}."
+        )
+    return classes
+
+
+def _log_loss(q: Tensor, loss: Loss) -> Tensor:
+    """log ℓ(Q). For the logistic loss beyond Q = 40, log log(1 + e^-Q) = -Q - e^-Q/2 + …, which is -Q."""
+    if loss == "exponential":
+        return -q
+    return torch.where(q > 40.0, -q, torch.log(-functional.logsigmoid(q.clamp(max=40.0))))
+
+
+def _signs(y: Tensor, loss: Loss) -> Tensor:
+    return 2 * y - 1 if loss == "bce" else y
+
+
+def _columns(y: Tensor, logits: Tensor) -> Tensor:
+    return y.expand(logits.shape[:-1]).unsqueeze(-1)
+
+
+def _few(values: list[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values[:6]) + (", …" if len(values) > 6 else "")

@@ -1,0 +1,115 @@
+"""What a group needs at the very least, told before it is asked for.
+
+A number too many in a setting can ask for more than any machine has. The system does not always refuse: it may promise
+the memory, and end the process when it is used. So the inputs and the weights are counted first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import resource
+from collections.abc import Sequence
+from pathlib import Path
+
+from undertow.config.trial import (
+    AxisClustersData,
+    ClustersData,
+    LowerBoundData,
+    MixtureData,
+    MlpModel,
+    SlabsData,
+    TrialConfig,
+    TwoLayerModel,
+)
+from undertow.core.errors import ConfigError
+
+__all__ = ["check_memory", "free_memory", "is_out_of_memory", "least_bytes"]
+
+_FLOAT = 4
+_SAID_OF_MEMORY = (
+    "can't allocate memory",
+    "out of memory",
+    "not enough memory",
+    "Storage size calculation overflowed",
+)
+
+
+def check_memory(trials: Sequence[TrialConfig]) -> None:
+    """A ``ConfigError`` when the group's data or weights alone are more than the memory that is free."""
+    free = free_memory()
+    data, weights = least_bytes(trials)
+    if free is not None and data + weights > free:
+        what, names = ("data", "n or d") if data > weights else ("weights", "width, or group_size")
+        raise ConfigError(
+            f"the {what} of this group take {_gigabytes(max(data, weights))} at least, and {_gigabytes(free)} of "
+            f"memory are free: choose a smaller {names}, or a machine with more."
+        )
+
+
+def least_bytes(trials: Sequence[TrialConfig]) -> tuple[int, int]:
+    """Bytes of the sampled inputs, and of the weights of all members: a part of what training takes.
+
+    Data from files are not counted: their loaders know their sizes.
+    """
+    first = trials[0]
+    rows, columns = _inputs(first)
+    width = sum(_products(trial, columns) for trial in trials)
+    return rows * columns * _FLOAT, width * _FLOAT
+
+
+def _inputs(trial: TrialConfig) -> tuple[int, int]:
+    """Rows and columns of the largest matrix that the data consist of; (0, 1) where that is not known."""
+    data = trial.data
+    if isinstance(data, AxisClustersData):
+        return max(data.n, data.k), max(data.d, data.ambient or 0)
+    if isinstance(data, ClustersData):
+        return max(data.n, data.k), data.d
+    if isinstance(data, LowerBoundData):
+        return max(data.n, data.corners), data.d
+    if isinstance(data, MixtureData | SlabsData):
+        return data.n, data.d
+    return 0, 1
+
+
+def _products(trial: TrialConfig, inputs: int) -> int:
+    """How many weights the network has at least."""
+    if isinstance(trial.model, TwoLayerModel):
+        return trial.model.width * (inputs + (trial.model.outputs or 1))
+    if isinstance(trial.model, MlpModel):
+        widths = (inputs, *trial.model.widths, trial.model.outputs or 1)
+        return sum(a * b for a, b in itertools.pairwise(widths))
+    return getattr(trial.model, "width", 1) * inputs
+
+
+def free_memory() -> int | None:
+    """Bytes that this process can still have: what the machine has free, within the process's own limits."""
+    limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    known = [limit for limit in limits if limit != resource.RLIM_INFINITY]
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        known += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
+    except (OSError, ValueError, IndexError):
+        pass  # not Linux
+    return min(known, default=None)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether that is what the error says, in the words of Python, numpy or torch.
+
+    >>> is_out_of_memory(MemoryError())
+    True
+    """
+    said = str(error)
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(words in said for words in _SAID_OF_MEMORY)
+    )
+
+
+def _gigabytes(count: float) -> str:
+    """Bytes for people.
+
+    >>> _gigabytes(4e9), _gigabytes(3e18)
+    ('4.0 GB', '3,000,000,000.0 GB')
+    """
+    return f"{math.ceil(count / 1e8) / 10:,.1f} GB"

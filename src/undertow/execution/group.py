@@ -1,0 +1,275 @@
+"""Run a group of trials: train them as one batch, measure on schedule, checkpoint, publish.
+
+Whatever interrupts this (a signal, a power cut, a full disk), the same call made again goes on from the last
+checkpoint and ends with the very same records.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from undertow.adversary.examples import adversarial_examples
+from undertow.config.grid import Group
+from undertow.config.trial import TrialConfig
+from undertow.core.errors import StoreError
+from undertow.core.losses import labels_of_classes
+from undertow.core.tensor_files import pack
+from undertow.execution.build import build_data, build_network, build_points, build_recipe
+from undertow.execution.checkpoint import Workspace
+from undertow.execution.footprint import check_memory
+from undertow.execution.measuring import GroupMeasures
+from undertow.execution.threads import threads_for
+from undertow.store.lock import Lock
+from undertow.store.progress import Beacon
+from undertow.store.provenance import environment
+from undertow.store.store import FinishedTrial, Store
+from undertow.training import MemberState, Trainer
+
+__all__ = ["GroupOutcome", "run_group"]
+
+_REMEMBERED = "remembered/"  # how a checkpoint tells the measures' tensors from the training's
+_RESPONSIVE = 0.25  # seconds between looks at the clock and at whether to stop
+
+
+@dataclass(frozen=True)
+class GroupOutcome:
+    """How far a group came: finished, interrupted, locked or failed.
+
+    ``notes`` are sentences to show, ``trace`` is where in the code it failed.
+    """
+
+    group: str
+    status: str
+    trials: int
+    notes: tuple[str, ...] = ()
+    trace: str = ""
+
+
+def run_group(
+    store: Store,
+    group: Group,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[int, int], None] = lambda *_: None,
+    checkpoint_seconds: float = 30.0,
+    device: torch.device | str | None = None,
+    keep_weights: bool = True,
+) -> GroupOutcome:
+    """Bring every trial of the group to its end, or to a checkpoint when ``stop()`` becomes true.
+
+    ``on_progress(step, steps)`` is called a few times a second. Without ``keep_weights`` the trained networks are
+    not stored, only what was measured of them.
+    """
+    with Lock(store.path / "locks" / f"{group.id}.lock") as lock:
+        missing = [trial for trial in group.trials if trial.id not in store]
+        if not missing:
+            _clean(store, group)
+            return GroupOutcome(group.id, "finished", 0)
+        beacon = Beacon(_work_folder(store, group), group.id, [trial.id for trial in group.trials])
+        run = _Run(store, group, lock, device)
+        with threads_for(run.products):
+            run.start()
+            beacon.tell(run.progress, run.steps, run.records)
+            saved = time.monotonic()
+            while not run.ended:
+                if stop():
+                    run.save()
+                    return GroupOutcome(group.id, "interrupted", 0)
+                if time.monotonic() - saved > checkpoint_seconds:
+                    run.save()
+                    saved = time.monotonic()
+                run.advance()
+                on_progress(run.progress, run.steps)
+                beacon.tell(run.progress, run.steps, run.records)
+            notes = run.publish(keep_weights=keep_weights)
+        _clean(store, group)
+        return GroupOutcome(group.id, "finished", len(missing), notes)
+
+
+class _Run:
+    """A group in motion."""
+
+    def __init__(self, store: Store, group: Group, lock: Lock, device: torch.device | str | None) -> None:
+        self.store, self.group, self.lock = store, group, lock
+        self.began = time.monotonic()
+        first = group.trials[0]
+        check_memory(group.trials)
+        self.dataset = build_data(first.data)
+        self.points = build_points(first, self.dataset)
+        self.workspace = Workspace(_work_folder(store, group))
+        self.records = bytearray()
+        self.seconds = {"whole": 0.0, "training": 0.0, "ending": 0.0}
+        self.restarts = 0
+        self._networks = [build_network(trial, self.dataset) for trial in group.trials]
+        self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self._chunk = 1
+
+    @property
+    def products(self) -> float:
+        """About how many multiplications a step takes."""
+        parameters = sum(p.numel() for network in self._networks for p in network.parameters())
+        batch = self.group.trials[0].training.batch_size or len(self.dataset)
+        return 3.0 * parameters * min(batch, len(self.dataset))
+
+    def start(self) -> None:
+        """Go to the last checkpoint, or to the first measurement."""
+        recipes = [build_recipe(trial) for trial in self.group.trials]
+        x = self.dataset.x
+        y = labels_of_classes(self.dataset.y, loss=self.group.trials[0].training.loss)
+        self.trainer = Trainer(self._networks, x, y, recipes, device=self._device)
+        self.steps = self.trainer.total_steps
+        self.measures = GroupMeasures(self.group.trials, self.points, self.trainer)
+        checkpoint = self.workspace.load()
+        if checkpoint is None:
+            self.records += self.measures.take(ended=self.ended)
+        else:
+            state = checkpoint.state
+            remembered = {name: state.pop(name) for name in list(state) if name.startswith(_REMEMBERED)}
+            self.trainer.restore(state)
+            self.measures.restore({name.removeprefix(_REMEMBERED): t for name, t in remembered.items()})
+            self.records = bytearray(checkpoint.records)
+            self.seconds |= checkpoint.notes["seconds"]
+            self.measures.seconds = checkpoint.notes["measuring"]
+            self.restarts = checkpoint.notes["restarts"] + 1
+        self.seconds["whole"] += time.monotonic() - self.began
+
+    @property
+    def step(self) -> int:
+        return self.trainer.step
+
+    @property
+    def ended(self) -> bool:
+        return self.trainer.done
+
+    @property
+    def progress(self) -> int:
+        """Of ``steps``, those made; where epochs may be taken back, those that the slowest network has kept."""
+        return self.trainer.epoch * self.trainer.steps_per_epoch if self.trainer.revocable else self.step
+
+    def advance(self) -> None:
+        """A fraction of a second of training, and the measurement where one is due."""
+        began = time.monotonic()
+        due = self.measures.next(self.step)
+        due = due if self.trainer.revocable else min(due, self.steps)
+        steps = min(self._chunk, due - self.step)
+        self._train(steps)
+        elapsed = time.monotonic() - began
+        self.seconds["training"] += elapsed
+        self._chunk = max(1, min(2 * self._chunk, int(steps * _RESPONSIVE / max(elapsed, 1e-6))))
+        # Before any checkpoint can be taken at this step: a checkpoint knows the records of its step.
+        if self.step == due or self.ended:
+            self.records += self.measures.take(ended=self.ended)
+        if self.ended:
+            self.seconds["ending"] = time.monotonic() - began - elapsed
+        self.seconds["whole"] += time.monotonic() - began
+
+    def _train(self, steps: int) -> None:
+        if not self.measures.observes:
+            self.trainer.advance(steps)
+            self.trainer.wait()  # so that its time is not put down to the measures
+            return
+        for _ in range(steps):
+            self.trainer.advance(1)
+            self.measures.observe()
+
+    def save(self) -> None:
+        """A checkpoint of this moment."""
+        if not self.lock.held:
+            raise StoreError(
+                f"group {self.group.id} was taken over by another process while this one was suspended; "
+                "nothing is lost: the other one goes on from the last checkpoint."
+            )
+        notes = {"seconds": self.seconds, "measuring": self.measures.seconds, "restarts": self.restarts}
+        remembered = {f"{_REMEMBERED}{name}": tensor for name, tensor in self.measures.state().items()}
+        self.workspace.save(self.step, {**self.trainer.state(), **remembered}, notes, bytes(self.records))
+
+    def publish(self, *, keep_weights: bool) -> tuple[str, ...]:
+        """Make the missing trials visible; those that are there already must agree, or a note says so."""
+        common = self._provenance()
+        lines: dict[str, list[bytes]] = {trial.id: [] for trial in self.group.trials}
+        for line in bytes(self.records).splitlines(keepends=True):
+            lines[line[10:26].decode()].append(line)  # after {"trial":"
+        notes: list[str] = []
+        finished: list[FinishedTrial] = []
+        examples = self._examples()
+        for index, (trial, member) in enumerate(zip(self.group.trials, self.trainer.members(), strict=True)):
+            records = b"".join(lines[trial.id])
+            if trial.id in self.store:
+                notes += self._compare(trial, records)
+                continue
+            seeds = {"trial": trial.seed, "data": getattr(trial.data, "seed", None)}
+            finished.append(
+                FinishedTrial(
+                    config=trial,
+                    records=records,
+                    weights=pack(self.trainer.network(index).state_dict()) if keep_weights else None,
+                    status=_status(member),
+                    provenance={**common, "seeds": seeds},
+                    examples=examples.get(index),
+                )
+            )
+        self.store.publish(finished, scratch=self.workspace.folder)
+        return tuple(notes)
+
+    def _examples(self) -> dict[int, bytes]:
+        """For each member that did not diverge, the adversarial examples to keep with it."""
+        count = self.group.trials[0].probe.examples
+        kept = [i for i, member in enumerate(self.trainer.members()) if member.status != "diverged"]
+        if not count or not kept:
+            return {}
+        networks = [self.trainer.network(index) for index in kept]
+        return dict(zip(kept, adversarial_examples(networks, self.points, count=count), strict=True))
+
+    def _provenance(self) -> dict[str, Any]:
+        size = len(self.group.trials)
+        return {
+            **environment(),
+            "data": {
+                "name": self.dataset.name,
+                "checksum": self.dataset.checksum,
+                "samples": len(self.dataset),
+            },
+            "group": {"id": self.group.id, "size": size},
+            "cost": {
+                "seconds": self.seconds["whole"] / size,
+                "training": self.seconds["training"] / size,
+                "ending": self.seconds["ending"] / size,
+                "measuring": {name: seconds / size for name, seconds in self.measures.seconds.items()},
+                "restarts": self.restarts,
+            },
+        }
+
+    def _compare(self, trial: TrialConfig, records: bytes) -> list[str]:
+        try:
+            stored = self.store.trial(trial.id)
+        except StoreError as error:
+            return [str(error)]
+        # Alone or in another group the same trial agrees to rounding only; that is no news.
+        if stored.provenance["group"]["id"] != self.group.id or stored.files["records.jsonl"] == records:
+            return []
+        return [
+            f"trial {trial.id} was computed again with its group and gave other records than those stored, "
+            "which are kept: the software or hardware has changed since (see provenance.json)."
+        ]
+
+
+def _status(member: MemberState) -> dict[str, Any]:
+    """How a trial ended; the number of tries only where there can be more than epochs."""
+    status = {"status": member.status, "step": member.step, "reason": member.reason}
+    return status if member.tries is None else {**status, "tries": member.tries}
+
+
+def _clean(store: Store, group: Group) -> None:
+    """Remove the group's checkpoints: all of its trials are published."""
+    shutil.rmtree(_work_folder(store, group), ignore_errors=True)
+
+
+def _work_folder(store: Store, group: Group) -> Path:
+    return store.path / "work" / group.id

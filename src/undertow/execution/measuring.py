@@ -1,0 +1,186 @@
+"""The measures of a group of trials: when each is due, what it reads, what it remembers and what it costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from torch import Tensor
+
+from undertow.config.trial import TrialConfig
+from undertow.core.precision import matmul_precision
+from undertow.data.dataset import Dataset
+from undertow.probe.reading import Measure, informed
+from undertow.probe.records import Record
+from undertow.probe.schedule import Schedule
+from undertow.probe.together import read_together
+from undertow.probe.tracking import Tracked, follow, remembers, restore_all, state_of_all
+from undertow.store.record_files import encode_all
+from undertow.training import Trainer
+
+__all__ = ["GroupMeasures"]
+
+
+class GroupMeasures:
+    """What is measured of the networks that a trainer holds, on points that are put on its device once.
+
+    The trainer must stand at the start of training: measures with a memory begin there. ``seconds`` is what each
+    measure has taken so far, by its name.
+    """
+
+    def __init__(self, trials: Sequence[TrialConfig], points: Dataset, trainer: Trainer) -> None:
+        self._trials, self._trainer = trials, trainer
+        self._networks = [trainer.network(index, shared=True) for index in range(len(trials))]
+        like = next(self._networks[0].parameters())
+        self._x, self._y = points.x.to(like), points.y.to(like.device)
+        pairs = [(informed(measure, points.details), every) for measure, every in trials[0].probe.build()]
+        self._schedules = [
+            Schedule(every, steps_per_epoch=max(trainer.steps_per_epoch, 1)) for _, every in pairs
+        ]
+        self._measures = [self._followed(measure) for measure, _ in pairs]
+        self._limits = [each.get("limit") for each in trials[0].probe.measures]
+        self.observes = any(True for _ in self._observing())
+        self.seconds: dict[str, float] = {}
+        self._seen = [-1] * len(trials)  # each network's steps when it was last measured
+        self._before: dict[int, dict[str, Tensor]] = {}
+        if trainer.revocable:
+            self._remember()
+
+    def _followed(self, measure: Measure) -> Measure | list[Measure]:
+        """The measure, or one tracker per network where it has a memory of the training."""
+        if not remembers(measure):
+            return measure
+        x, y = self._trainer.data
+        return [
+            follow(measure, self._trainer.network(index), x, y, learning_rate=rate)
+            for index, rate in enumerate(self._trainer.first_rates())
+        ]
+
+    def next(self, step: int) -> int:
+        """The first step of the trainer after ``step`` at which something may be due, the end of training apart.
+
+        Where epochs may be taken back that is the end of the try: networks are measured where they were kept.
+        """
+        if self._trainer.revocable:
+            return (step // self._trainer.steps_per_epoch + 1) * self._trainer.steps_per_epoch
+        return min(schedule.next(step) for schedule in self._schedules)
+
+    def observe(self) -> None:
+        """Tell the measures with a memory what became of the last step; called after every one."""
+        steps = self._trainer.taken()
+        for measure in self._measures:
+            for own, network, taken in zip(_each(measure), self._networks, steps, strict=False):
+                if isinstance(own, Tracked) and own.observes and taken is not None:
+                    if not taken.accepted:
+                        own.tracker.restore(self._before[id(own)])
+                    own.tracker.observe(network, taken)
+        if self._trainer.revocable and self._trainer.step % self._trainer.steps_per_epoch == 0:
+            self._remember()
+
+    def _remember(self) -> None:
+        """Keep what the trackers know at the beginning of a try, for those whose network goes back there."""
+        self._before = {
+            id(own): {name: tensor.clone() for name, tensor in own.tracker.state().items()}
+            for own in self._observing()
+        }
+
+    def take(self, *, ended: bool) -> bytes:
+        """The records of this moment, of the measures that are due or, at the end of training, of all.
+
+        Networks that diverged are left out: their end is told by their status, and numbers of them tell nothing. Where
+        epochs may be taken back, a network is measured when it has kept one, and its record says which; networks
+        that have kept the same number are measured together.
+        """
+        running = [index for index, runs in enumerate(self._trainer.running()) if runs]
+        if not self._trainer.revocable:
+            return self._read(running, ended=ended)
+        records = bytearray()
+        steps, last = self._trainer.steps(), self._trainer.total_steps
+        for step in sorted({steps[index] for index in running}):
+            # Those that went back stand where they have been measured already.
+            here = [index for index in running if steps[index] == step and self._seen[index] != step]
+            records += self._read(here, ended=step == last)
+        self._seen = steps
+        return bytes(records)
+
+    def _read(self, members: Sequence[int], *, ended: bool) -> bytes:
+        """Records of networks that stand at the same step, of each measure that is due or, at the end, of all."""
+        records = bytearray()
+        if not members:
+            return bytes(records)
+        step, epoch = self._trainer.steps()[members[0]], self._trainer.epochs()[members[0]]
+        networks = [self._networks[index] for index in members]
+        for measure, schedule, limit in zip(self._measures, self._schedules, self._limits, strict=True):
+            if not (ended or self._is_due(schedule, step, members[0])):
+                continue
+            began = time.monotonic()
+            chosen = measure if callable(measure) else [measure[index] for index in members]
+            name = _each(measure)[0].name
+            x, y = self._x[:limit], self._y[:limit]
+            with matmul_precision("float32"):
+                found = read_together(chosen, networks, x, y)
+            for index, readings in zip(members, found, strict=True):
+                trial = self._trials[index].id
+                records += encode_all(Record(trial, step, epoch, name, *reading) for reading in readings)
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+        for index, told in self._told(members):
+            trial = self._trials[index].id
+            records += encode_all(
+                Record(trial, step, epoch, "steps", key, value) for key, value in told.items()
+            )
+        return bytes(records)
+
+    def _is_due(self, schedule: Schedule, step: int, member: int) -> bool:
+        """Whether the step is measured, or where networks stand at ends of epochs alone, any since the last one was."""
+        if not self._trainer.revocable or step == 0:
+            return schedule.due(step)
+        return schedule.next(self._seen[member]) <= step
+
+    def _told(self, members: Sequence[int]) -> Iterator[tuple[int, dict[str, float]]]:
+        """What records say of the steps themselves, where epochs may be taken back."""
+        if self._trainer.revocable:
+            told = self._trainer.told()
+            yield from ((index, told[index]) for index in members)
+
+    # What the measures remember, for checkpoints
+
+    def state(self) -> dict[str, Tensor]:
+        """The trackers' tensors, and those from before the try under way."""
+        before = {
+            f"before/{key}/{name}": tensor
+            for key, own in self._keyed().items()
+            for name, tensor in self._before.get(id(own), {}).items()
+        }
+        return {**state_of_all(self._keyed()), **before}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Give the trackers their tensors back, on the trainer's device."""
+        here = {name: tensor.to(self._x.device) for name, tensor in state.items()}
+        restore_all(self._keyed(), {name: t for name, t in here.items() if not name.startswith("before/")})
+        self._before = {
+            id(own): {
+                name.removeprefix(f"before/{key}/"): tensor
+                for name, tensor in here.items()
+                if name.startswith(f"before/{key}/")
+            }
+            for key, own in self._keyed().items()
+            if isinstance(own, Tracked)
+        }
+        self._seen = self._trainer.steps()  # a checkpoint knows the records of its step
+
+    def _observing(self) -> Iterator[Tracked]:
+        """The trackers that are shown every step."""
+        for measure in self._measures:
+            yield from (own for own in _each(measure) if isinstance(own, Tracked) and own.observes)
+
+    def _keyed(self) -> dict[str, Measure]:
+        """Every tracker by a name that no other has: the measure's place in the list, and the member."""
+        return {
+            f"{place}/{member}": own
+            for place, measure in enumerate(self._measures)
+            for member, own in enumerate(_each(measure))
+        }
+
+
+def _each(measure: Measure | list[Measure]) -> list[Measure]:
+    return measure if isinstance(measure, list) else [measure]

@@ -1,0 +1,65 @@
+"""Records of many trials as one polars frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars
+
+from undertow.probe.records import COLUMNS
+
+if TYPE_CHECKING:
+    from undertow.store.store import Store, StoredStudy
+
+__all__ = ["frame"]
+
+_KINDS: dict[str, Any] = dict(
+    zip(
+        COLUMNS,
+        (
+            polars.String,
+            polars.Int64,
+            polars.Int64,
+            polars.String,
+            polars.String,
+            polars.Float64,
+            polars.Float64,
+        ),
+        strict=True,
+    )
+)
+
+
+def frame(store: Store, studies: list[StoredStudy]) -> polars.DataFrame:
+    """One row per record of every finished trial of the studies, with status, study and grid columns."""
+    parts = [_study_frame(store, study) for study in studies]
+    parts = [part for part in parts if not part.is_empty()]
+    if not parts:
+        names = dict.fromkeys(("status", "study", "variant", "scale", "part"), polars.String)
+        return polars.DataFrame(schema={**_KINDS, **names})
+    return polars.concat(parts, how="diagonal_relaxed")
+
+
+def _study_frame(store: Store, study: StoredStudy) -> polars.DataFrame:
+    records: list[dict[str, Any]] = []
+    about: list[dict[str, Any]] = []
+    for trial, columns in study.trials:
+        if trial not in store:
+            continue
+        stored = store.trial(trial)
+        records += [record.row() for record in stored.records]
+        about.append(
+            {
+                "trial": trial,
+                "status": stored.status["status"],
+                "study": study.config.name,
+                "variant": study.config.variant,
+                "scale": study.config.scale,
+                "part": study.config.part,
+                **columns,
+            }
+        )
+    rows = polars.DataFrame(records, schema=_KINDS)
+    if not about:
+        return rows
+    return rows.join(polars.DataFrame(about, infer_schema_length=None, strict=False), on="trial", how="left")

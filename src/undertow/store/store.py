@@ -1,0 +1,357 @@
+"""The store: where finished trials live, and how they are found to be whole.
+
+::
+
+    RUNS/
+      studies/NAME.VARIANT.SCALE….json  a study, or a part of one: configuration and trials (kept twice)
+      trials/ID/                        a finished trial: config.json, provenance.json, records.jsonl, status.json,
+                                        manifest.json; where they are kept, weights.safetensors and
+                                        examples.safetensors
+      work/GROUP/                       a group in progress: checkpoints and the records so far
+      failures/GROUP.txt                why a group failed, until it finishes after all
+      locks/                            who is working on what
+      damaged/                          trials that failed their checksums, moved out of the way
+
+A trial's folder appears in one rename after everything in it is on the disk: visible means finished and
+whole. The manifest holds the SHA-256 of every other file and of itself, and all are verified on reading.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from undertow.config.grid import StudyConfig
+from undertow.config.trial import TrialConfig, validate
+from undertow.core.canonical import digest, dumps, file_digest, seal, unseal
+from undertow.core.errors import StoreError
+from undertow.core.files import read_regular
+from undertow.probe.records import Record
+from undertow.store.atomic import make_folder, publish_folders, replace_file, sync, writing
+from undertow.store.lock import guard
+from undertow.store.record_files import are_of, parse
+
+if TYPE_CHECKING:
+    import polars
+    from torch import Tensor
+
+    from undertow.adversary.examples import Examples
+
+__all__ = ["FinishedTrial", "Store", "StoredStudy", "StoredTrial", "distinct"]
+
+_REDO = "run `undertow resume` to compute that trial again."
+_ALWAYS = ("config.json", "provenance.json", "records.jsonl", "status.json")
+_LARGEST_DOCUMENT = 256 * 2**20  # bytes of a study or a manifest
+_READ_AT_ONCE = 64 * 2**20
+_TRIAL = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class StoredTrial:
+    """A finished trial whose checksums were verified."""
+
+    id: str
+    files: Mapping[str, bytes]
+
+    @property
+    def config(self) -> TrialConfig:
+        """The resolved configuration."""
+        return validate(TrialConfig, json.loads(self.files["config.json"]))
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """How it ended: ``status`` is "finished" or "diverged", with ``step`` and ``reason``."""
+        document: dict[str, Any] = json.loads(self.files["status.json"])
+        return document
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Code, packages, hardware, seeds, data checksum, cost."""
+        document: dict[str, Any] = json.loads(self.files["provenance.json"])
+        return document
+
+    @property
+    def records(self) -> list[Record]:
+        """What was measured."""
+        return parse(self.files["records.jsonl"], Path(self.id) / "records.jsonl")
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The trained network's parameters; a ``StoreError`` where the trial was run without keeping them."""
+        from undertow.core.tensor_files import unpack
+
+        if "weights.safetensors" not in self.files:
+            raise StoreError(
+                f"trial {self.id} was run without keeping its weights (--no-weights), only its records: "
+                "run it in another folder to have them."
+            )
+        return unpack(self.files["weights.safetensors"], Path(self.id) / "weights.safetensors")
+
+    @property
+    def examples(self) -> Examples | None:
+        """Points and their closest adversarial examples, where the trial was told to keep some."""
+        from undertow.adversary.examples import read_examples
+
+        name = "examples.safetensors"
+        return read_examples(self.files[name], Path(self.id) / name) if name in self.files else None
+
+
+@dataclass(frozen=True)
+class FinishedTrial:
+    """A trial to be published: what its folder will hold."""
+
+    config: TrialConfig
+    records: bytes
+    weights: bytes | None
+    status: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+    examples: bytes | None = None
+
+    def files(self) -> dict[str, bytes]:
+        """The folder's files, the manifest with their checksums included."""
+        files = {
+            "config.json": dumps(self.config.model_dump(mode="json")),
+            "provenance.json": dumps(self.provenance),
+            "records.jsonl": self.records,
+            "status.json": dumps(self.status),
+        }
+        if self.weights is not None:
+            files["weights.safetensors"] = self.weights
+        if self.examples is not None:
+            files["examples.safetensors"] = self.examples
+        checksums = {name: digest(data) for name, data in files.items()}
+        return {**files, "manifest.json": seal({"trial": self.config.digest, "files": checksums})}
+
+
+@dataclass(frozen=True)
+class StoredStudy:
+    """A study in the store: its configuration, and its trials' identities with their grid columns."""
+
+    config: StudyConfig
+    trials: tuple[tuple[str, dict[str, Any]], ...]
+
+
+class Store:
+    """The trials under one folder; a ``read_only`` one mends nothing that it finds damaged."""
+
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
+        self.path = Path(path)
+        self.read_only = read_only
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.path)!r})"
+
+    # Trials
+
+    def folder(self, trial: str) -> Path:
+        """Where a finished trial is."""
+        return self.path / "trials" / trial
+
+    def finished(self) -> list[str]:
+        """The identities of the finished trials; nothing is verified yet."""
+        return sorted(path.name for path in (self.path / "trials").glob("[0-9a-f]*") if path.is_dir())
+
+    def __contains__(self, trial: str) -> bool:
+        return self.folder(trial).is_dir()
+
+    def trial(self, trial: str) -> StoredTrial:
+        """A finished trial, every byte verified; raises ``StoreError`` naming the damaged file."""
+        folder = self.folder(trial)
+        try:
+            there = {path.name for path in folder.iterdir()} - {"manifest.json"}
+        except OSError as error:
+            raise StoreError(f"trial {trial} cannot be read from {folder}: {error.strerror}.") from None
+        manifest = unseal(_read(folder / "manifest.json"), folder / "manifest.json")
+        known = _checksums(manifest, folder)
+        for name in sorted(known.keys() | there):
+            if name not in there:
+                raise StoreError(f"{folder / name} is missing: {_REDO}")
+            if name not in known:
+                raise StoreError(f"{folder / name} does not belong there: remove it.")
+        files = {name: _read_verified(folder / name, checksum) for name, checksum in known.items()}
+        for name in _ALWAYS:
+            if name not in files:
+                raise StoreError(f"{folder / name} is missing: {_REDO}")
+        for name in ("provenance.json", "status.json"):
+            if not _is_document(files[name]):
+                raise StoreError(f"{folder / name} is damaged, it holds no document: {_REDO}")
+        identity = digest(files["config.json"])
+        if not identity.startswith(trial) or not str(manifest.get("trial")).startswith(trial):
+            raise StoreError(f"{folder} holds another trial than its name says: {_REDO}")
+        if not are_of(files["records.jsonl"], trial):
+            raise StoreError(f"{folder / 'records.jsonl'} holds records of another trial: {_REDO}")
+        return StoredTrial(trial, files)
+
+    def publish(self, finished: Sequence[FinishedTrial], *, scratch: Path | None = None) -> None:
+        """Make finished trials visible, each whole and in one stroke; those that were there already stay.
+
+        They are put together in ``scratch``, a folder on the same file system.
+        """
+        make_folder(self.path / "trials")
+        folders = {self.folder(trial.config.id): trial.files() for trial in finished}
+        publish_folders(folders, scratch=scratch or self.path / "work")
+
+    def set_aside(self, trial: str) -> str | None:
+        """Move a trial that is not whole out of the way, so that it counts as not yet done.
+
+        Returns a sentence saying what was wrong and where it is now; None when nothing was wrong.
+        """
+        try:
+            self.trial(trial)
+            return None
+        except StoreError:
+            pass
+        aside = make_folder(self.path / "damaged") / f"{trial}.{uuid.uuid4().hex[:8]}"
+        # Looked at again under the guard: another process may have replaced it by a whole one meanwhile.
+        with guard(make_folder(self.path / "locks")):
+            try:
+                self.trial(trial)
+            except StoreError as error:
+                if trial not in self:
+                    return None
+                with writing(aside):
+                    self.folder(trial).rename(aside)
+                    sync(aside.parent)
+                return f"{str(error).partition(': run')[0]}; it was moved to {aside} and is computed again."
+        return None
+
+    # Studies
+
+    def add_study(self, study: StudyConfig) -> StoredStudy:
+        """Write down a study, so that it can be resumed and judged without its source."""
+        trials = [[point.trial.id, point.columns] for point in study.points]
+        data = seal({"study": study.model_dump(mode="json"), "trials": trials})
+        folder = make_folder(self.path / "studies")
+        for name in (f"{study.label}.json", f"{study.label}.copy"):
+            if _content(folder / name) != data:
+                replace_file(folder / name, data)
+        return self.study(study.label)
+
+    def labels(self) -> list[str]:
+        """The names of the studies in the store; nothing is verified yet."""
+        folder = self.path / "studies"
+        if not folder.is_dir():
+            raise StoreError(f"{self.path} holds no studies: start one with `undertow reproduce`.")
+        paths = [path for path in folder.glob("[a-z0-9]*") if path.suffix in (".json", ".copy")]
+        return sorted({path.stem for path in paths})
+
+    def studies(self) -> list[StoredStudy]:
+        """The studies in the store, by label; a copy of one under another name is left out."""
+        return distinct((label, self.study(label)) for label in self.labels())
+
+    def study(self, label: str) -> StoredStudy:
+        """One study; when one of its two files is damaged the other is read, and mends it."""
+        paths = [self.path / "studies" / f"{label}.{ending}" for ending in ("json", "copy")]
+        problem = StoreError(f"{self.path} holds no study {label}.")
+        for path, other in (paths, paths[::-1]):
+            try:
+                data = read_regular(path, largest=_LARGEST_DOCUMENT)
+                stored = _parse_study(unseal(data, path), path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                problem = StoreError(f"{path} cannot be read: {error.strerror}.")
+                continue
+            except StoreError as error:
+                problem = error
+                continue
+            if not self.read_only and stored.config.label == label and _content(other) != data:
+                with contextlib.suppress(StoreError):  # a read-only store can still be read
+                    replace_file(other, data)
+            return stored
+        raise problem
+
+    # Reading
+
+    def frame(self, *studies: StoredStudy) -> polars.DataFrame:
+        """Every record of every finished trial (of ``studies``) as a polars frame, checksums verified.
+
+        Columns: ``trial, step, epoch, measure, key, value, error, status, study, variant, scale, part`` and
+        the axes of the grids. A trial that belongs to several studies appears once for each.
+        """
+        from undertow.store.frame import frame
+
+        return frame(self, list(studies) or self.studies())
+
+
+def distinct(
+    studies: Iterable[tuple[str, StoredStudy]], *, copies: dict[str, str] | None = None
+) -> list[StoredStudy]:
+    """The studies, each once, given with the names of their files.
+
+    A file that carries another name than the study in it is a copy that somebody made by hand, and is left out;
+    ``copies`` is told of which study. One that was only renamed stays.
+    """
+    files: dict[str, dict[str, StoredStudy]] = {}
+    for label, study in studies:
+        files.setdefault(study.config.label, {})[label] = study
+    found = {}
+    for name, labels in files.items():
+        kept = name if name in labels else min(labels)
+        found[name] = labels[kept]
+        if copies is not None:
+            copies |= {label: name for label in labels if label != kept}
+    return [found[name] for name in sorted(found)]
+
+
+def _parse_study(document: dict[str, Any], path: Path) -> StoredStudy:
+    try:
+        trials = tuple((str(trial), dict(columns)) for trial, columns in document["trials"])
+        settings = document["study"]
+    except (KeyError, TypeError, ValueError):
+        raise StoreError(f"{path} is damaged: it holds no study.") from None
+    if not all(_TRIAL.fullmatch(trial) for trial, _ in trials):
+        raise StoreError(f"{path} is damaged: its trials are not named as trials are.")
+    return StoredStudy(validate(StudyConfig, settings), trials)
+
+
+def _content(path: Path) -> bytes | None:
+    """What a study's file holds; None where it is missing or cannot be read."""
+    try:
+        return read_regular(path, largest=_LARGEST_DOCUMENT)
+    except OSError:
+        return None
+
+
+def _checksums(manifest: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    known = manifest.get("files")
+    # Names that lead elsewhere are no names of files in the folder.
+    if not isinstance(known, dict) or not all(name == Path(name).name and "\0" not in name for name in known):
+        raise StoreError(f"{folder / 'manifest.json'} is damaged: it lists no files. {_REDO.capitalize()}")
+    return {name: str(checksum) for name, checksum in known.items()}
+
+
+def _is_document(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _read(path: Path, *, largest: int = _LARGEST_DOCUMENT) -> bytes:
+    try:
+        return read_regular(path, largest=largest)
+    except FileNotFoundError:
+        raise StoreError(f"{path} is missing: {_REDO}") from None
+    except OSError as error:
+        raise StoreError(f"{path} is damaged, {error.strerror}: {_REDO}") from None
+
+
+def _read_verified(path: Path, checksum: str) -> bytes:
+    damaged = StoreError(f"{path} is damaged, its checksum does not match: {_REDO}")
+    try:
+        # A large file is compared before it is read: what has grown to fill a disk must not fill the memory.
+        if path.stat().st_size > _READ_AT_ONCE and file_digest(path) != checksum:
+            raise damaged
+        data = read_regular(path)
+    except OSError as error:
+        raise StoreError(f"{path} is damaged, {error.strerror}: {_REDO}") from None
+    if digest(data) != checksum:
+        raise damaged
+    return data

@@ -1,0 +1,1 @@
+"""What every study is made with: parts, claims, exact tests, the ledger of verdicts, replications."""

@@ -1,0 +1,46 @@
+"""Numbers that are not known: a verdict must not depend on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars
+
+    from undertow.studies.kit.claim import Claim, Finding
+
+__all__ = ["depends_on_unknown"]
+
+
+def depends_on_unknown(claim: Claim, frame: polars.DataFrame, finding: Finding) -> str:
+    """A phrase where the finding depends on readings that are NaN, else nothing.
+
+    A test need not see them: in a comparison NaN passes for larger than everything, and filters drop it. So the test
+    is asked again with numbers in their place, below and above all others of their kind. Whoever never looks at them
+    finds the same three times.
+    """
+    import polars
+
+    unknown = frame["value"].is_nan()
+    if not unknown.any():
+        return ""
+    value = polars.col("value")
+    finite = value.filter(value.is_finite())
+    low, high = (each.over("measure", "key") for each in (finite.min(), finite.max()))
+    low, high = low.fill_null(0.0), high.fill_null(0.0)
+    far = high - low + 1.0
+    for other in (low - far, high + far):
+        filled = frame.with_columns(value=polars.when(value.is_nan()).then(other).otherwise(value))
+        if _again(claim, filled) != repr(finding):
+            kinds = frame.filter(unknown).select("measure", "key").unique().sort("measure", "key").rows()
+            named = ", ".join(" ".join(filter(None, kind)) for kind in kinds[:3])
+            more = f" and {len(kinds) - 3} more" if len(kinds) > 3 else ""
+            return f"{int(unknown.sum())} of its readings are not known ({named}{more})"
+    return ""
+
+
+def _again(claim: Claim, frame: polars.DataFrame) -> str:
+    try:
+        return repr(claim.test(frame))
+    except Exception as error:  # such numbers cannot be: the test did look at them
+        return repr(error)
