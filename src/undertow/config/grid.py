@@ -16,7 +16,6 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 
 from undertow.config.axes import axis_path, put
-from undertow.config.config_errors import shown
 from undertow.config.trial import (
     DataConfig,
     ModelConfig,
@@ -26,6 +25,7 @@ from undertow.config.trial import (
     validate,
 )
 from undertow.core.canonical import digest, dumps
+from undertow.core.config_errors import shown
 from undertow.core.errors import ConfigError
 from undertow.core.sections import Count, Section, Seed
 from undertow.probe.records import COLUMNS

@@ -7,7 +7,6 @@ of its canonical JSON is the trial's identity. Unknown keys and bad values raise
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args
 
@@ -22,8 +21,8 @@ from pydantic import (
 )
 
 from undertow.config.axes import axis_path, put
-from undertow.config.config_errors import config_error, shown
 from undertow.core.canonical import digest, dumps
+from undertow.core.config_errors import config_error, shown
 from undertow.core.errors import ConfigError
 from undertow.core.sections import (
     Count,
@@ -35,8 +34,8 @@ from undertow.core.sections import (
     Seed,
     Text,
 )
+from undertow.measures import MEASURES, measure
 from undertow.probe import Every, Schedule
-from undertow.probe.measures import MEASURES, Measure, measure
 from undertow.training.directions import DIRECTIONS, Direction, GradientDescent
 from undertow.training.rates import RATE_RULES, RateRule
 
@@ -274,6 +273,8 @@ ModelConfig = Annotated[
 
 
 if TYPE_CHECKING:
+    from undertow.measures.reading import Measure
+
     DirectionConfig = Direction
     RateConfig = RateRule
 else:
@@ -415,11 +416,8 @@ def _written_out(given: Any) -> dict[str, Any]:
         raise ValueError(f"the measure's limit = {shown(own['limit'])} must be a number of points, 1 or more")
     if "only" in own:
         own["only"] = _settings_named(own["only"])
-    try:
-        made: Any = measure(**options)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
-    return {"name": table["name"], **asdict(made), **own}
+    made: Any = measure(**options)
+    return {"name": table["name"], **made.model_dump(), **own}
 
 
 def _settings_named(only: Any) -> dict[str, Any]:
