@@ -74,7 +74,7 @@ def _train_and_measure(width: int) -> list[Record]:
         frozen=("output.weight",),
     )
     trainer = Trainer([_network(width)], train.x, train.y, [recipe])
-    measures: list[Measure] = [Accuracy(), Energy(), Collaboration(_SEAM), StableRank()]
+    measures: list[Measure] = [Accuracy(), Energy(), Collaboration(seam=_SEAM), StableRank()]
     found: list[Record] = []
     while True:
         net = trainer.network(0)
