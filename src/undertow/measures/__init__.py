@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow.core.errors import ConfigError, nearest
-from undertow.measures.registry import Listed, Registry
+from undertow.measures.listing import Listed, MeasureRegistry
 
 if TYPE_CHECKING:
     from undertow.measures.reading import Measure
 
-__all__ = ["MEASURES", "Listed", "Registry", "measure"]
+__all__ = ["MEASURES", "Listed", "MeasureRegistry", "measure"]
 
-MEASURES = Registry(
+MEASURES = MeasureRegistry(
     Listed("stable-rank", "undertow.measures.rank:StableRank", truth="below"),
     Listed("energy", "undertow.measures.energy:Energy", truth="above"),
     Listed("collaboration", "undertow.measures.collaboration:Collaboration"),

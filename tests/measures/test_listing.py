@@ -14,7 +14,7 @@ import pytest
 from undertow.config.grid import StudyConfig
 from undertow.config.trial import validate
 from undertow.core.errors import ConfigError
-from undertow.measures import MEASURES, Listed, Registry, measure
+from undertow.measures import MEASURES, Listed, MeasureRegistry, measure
 from undertow.measures.bias_search import BiasSearch
 from undertow.measures.named_measure import NamedMeasure
 from undertow.probe import Collaboration, Loss, RobustAccuracy, StableRank
@@ -60,7 +60,7 @@ def test_a_new_measure_is_one_file_and_one_line(tmp_path: Path) -> None:
 import sys; sys.path.insert(0, {str(tmp_path)!r})
 import undertow.measures as measures
 line = measures.Listed("weight-size", "weight_size:WeightSize", truth={{"*:lower": "above"}})  # the line
-measures.MEASURES = measures.Registry(*measures.MEASURES.lines.values(), line)
+measures.MEASURES = measures.MeasureRegistry(*measures.MEASURES.lines.values(), line)
 from undertow.measures.bounds import sign_of_bound
 assert sign_of_bound("weight-size", "1:lower") == "≥ "
 assert "torch" not in sys.modules
@@ -151,5 +151,5 @@ def test_the_first_pattern_that_matches_says_on_which_side_the_truth_lies() -> N
     line = Listed("mine", "x:Mine", truth={"*@0": None, "*": "below"})
     assert (line.side("a@0"), line.side("a@1")) == (None, "below")
     assert Listed("mine", "x:Mine", truth={"a": "above"}).side("b") is None
-    assert "mine" in Registry(line)  # which does not import it
-    assert list(Registry(line)) == ["mine"]
+    assert "mine" in MeasureRegistry(line)  # which does not import it
+    assert list(MeasureRegistry(line)) == ["mine"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from undertow.measures.named_measure import NamedMeasure
 
-__all__ = ["Listed", "Registry"]
+__all__ = ["Listed", "MeasureRegistry"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Listed:
         return next((side for pattern, side in self.truth.items() if fnmatchcase(key, pattern)), None)
 
 
-class Registry(Mapping[str, "type[NamedMeasure]"]):
+class MeasureRegistry(Mapping[str, "type[NamedMeasure]"]):
     """Measures' classes by their names, in the order of their lines."""
 
     def __init__(self, *lines: Listed) -> None:
