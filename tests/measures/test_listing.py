@@ -73,7 +73,7 @@ store = Store({str(tmp_path / "runs")!r})
 assert sweep(store, load_study(Path({str(tmp_path / "study.toml")!r})), engine=Here()).complete
 trial = store.trial(store.finished()[0])
 import json
-print(json.dumps([trial.config.model_dump(mode="json")["probe"]["measures"][1], [r.key for r in trial.records]]))
+print(json.dumps([trial.settings["probe"]["measures"][1], [r.key for r in trial.records]]))
 """
     config, keys = json.loads(run(code))
     assert config == {"name": "weight-size", "power": 1.0}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import altair as alt
+import polars as pl
 import torch
 from rich.console import Console
 from rich.table import Table
@@ -133,9 +135,6 @@ def _norms(console: Console) -> None:
 
 
 def _draw(records: list[Record], folder: Path) -> Path:
-    import altair as alt
-    import polars as pl
-
     wanted = {
         _CO_CORRELATION: "co-correlation ϱ",
         ("accuracy", ""): "test accuracy",
