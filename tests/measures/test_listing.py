@@ -95,7 +95,8 @@ def test_no_package_lists_measures_beside_the_registry() -> None:
 def test_every_line_finds_its_section() -> None:
     kinds = [MEASURES[name] for name in MEASURES]
     assert [kind.name for kind in kinds] == list(MEASURES)
-    assert len({kind.__module__ for kind in kinds} - {"undertow.probe.kkt"}) == len(kinds) - 2
+    alone = [kind.__module__ for kind in kinds if not kind.name.startswith("kkt")]
+    assert len(set(alone)) == len(alone)  # one file each
     for kind in kinds:
         assert issubclass(kind, NamedMeasure)
         made: Any = kind(**NEEDED.get(kind.name, {}))
@@ -112,7 +113,7 @@ def test_readers_of_records_load_neither_torch_nor_pydantic() -> None:
         "import sys, undertow.probe, undertow.probe.records, undertow.probe.schedule\n"
         "from undertow.measures.bounds import error_side\n"
         "from undertow.probe import MEASURES, Record, Schedule\n"
-        "assert [error_side(name, '') for name in MEASURES].count('below') == 3\n"
+        "assert [error_side(name, '') for name in MEASURES][:2] == ['below', 'above']\n"
         "print([m for m in ('torch', 'pydantic', 'numpy', 'scipy', 'polars') if m in sys.modules])"
     )
     assert run(code).strip() == "[]"

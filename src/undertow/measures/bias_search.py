@@ -7,7 +7,7 @@ robust accuracy from above for every choice; a search over choices looks for the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -85,17 +85,7 @@ def best_biases(
     levels = torch.linspace(-2.0, 2.0, 17, dtype=torch.float64, device=hidden.device)
     pairs = torch.cartesian_prod(levels, levels) * unit
     grid = torch.where(head > 0, pairs[:, :1], pairs[:, 1:])
-    values = scores(grid)
-    best, where = values.amax(0), values.argmax(0)
-    chosen = grid[where]
-    for step in range(rounds):
-        size = float(unit) * 10.0 ** (-2.5 * step / max(rounds - 1, 1))
-        change = torch.randn(3, len(head), generator=generator, dtype=torch.float64).to(hidden)
-        proposed = chosen + size * change
-        found = scores(proposed).diagonal()
-        better = found > best
-        best = torch.where(better, found, best)
-        chosen = torch.where(better[:, None], proposed, chosen)
+    best = _climb(scores, grid, size=float(unit), rounds=rounds, generator=generator)
     accurate = float(best[0]) >= 0  # −1 stands for biases that do not keep the accuracy
     return BestBiases(
         radius=float(best[0]) if accurate else None,
@@ -103,6 +93,23 @@ def best_biases(
         robust_any=float(best[2]),
         tried=len(grid) + rounds,
     )
+
+
+def _climb(
+    scores: Callable[[Tensor], Tensor], grid: Tensor, *, size: float, rounds: int, generator: torch.Generator
+) -> Tensor:
+    """The largest of each aim (3,): from the best of the grid (B, m), by random changes that become smaller."""
+    values = scores(grid)
+    best, chosen = values.amax(0), grid[values.argmax(0)]
+    for step in range(rounds):
+        shrunk = size * 10.0 ** (-2.5 * step / max(rounds - 1, 1))
+        change = torch.randn(3, grid.shape[1], generator=generator, dtype=torch.float64).to(grid)
+        proposed = chosen + shrunk * change
+        found = scores(proposed).diagonal()
+        better = found > best
+        best = torch.where(better, found, best)
+        chosen = torch.where(better[:, None], proposed, chosen)
+    return best
 
 
 def _aims(radii: Tensor, *, radius: float, accuracy: float) -> Tensor:
