@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from undertow.cli import main
-from undertow.cli.show import print_json
+from undertow.cli.json_output import print_json
 from undertow.core.canonical import seal, unseal
 from undertow.store.store import Store
 
