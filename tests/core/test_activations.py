@@ -51,13 +51,17 @@ def _points(sigma: Activation) -> Tensor:
     return z[torch.stack([(z - kink).abs() > 1e-9 for kink in (*sigma.kinks, math.inf)]).all(0)]
 
 
+def _rtol(sigma: Activation) -> float:
+    return 1e-7 if sigma.name == "hard-sigmoid" else 1e-12  # PyTorch's 1/6 there has the digits of a float32
+
+
 @EVERY
 def test_value_slope_and_second_derivative_are_those_of_autograd(module: nn.Module) -> None:
     sigma = _known(module)
     z = _points(sigma)
     value, slope, second = _autograd(module, z)
     assert torch.equal(sigma.value(z), value)
-    torch.testing.assert_close(sigma.slope(z), slope, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(sigma.slope(z), slope, rtol=_rtol(sigma), atol=1e-14)
     torch.testing.assert_close(sigma.second(z), second, rtol=1e-10, atol=1e-13)
     assert sigma.piecewise_linear == bool((second == 0).all())
 
@@ -66,7 +70,7 @@ def test_value_slope_and_second_derivative_are_those_of_autograd(module: nn.Modu
 def test_slopes_at_kinks_are_those_of_autograd(module: nn.Module) -> None:
     sigma = _known(module)
     z = torch.tensor([*sigma.kinks, 0.0], dtype=torch.float64)
-    torch.testing.assert_close(sigma.slope(z), _autograd(module, z)[1], rtol=1e-12, atol=0)
+    torch.testing.assert_close(sigma.slope(z), _autograd(module, z)[1], rtol=_rtol(sigma), atol=0)
 
 
 @EVERY

@@ -157,7 +157,7 @@ def _gelu(module: Any) -> Activation:
         top = float(slopes.gelu_slope(torch.tensor(math.sqrt(2.0), dtype=torch.float64)))
         return Activation("gelu", functional.gelu, slopes.gelu_slope, slopes.gelu_second, (1 - top, top))
     return Activation(
-        "gelu",
+        "gelu-tanh",
         lambda z: functional.gelu(z, approximate="tanh"),
         slopes.tanh_gelu_slope,
         slopes.tanh_gelu_second,

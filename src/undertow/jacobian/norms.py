@@ -86,11 +86,12 @@ def norms_at(
 ) -> JacobianNorms:
     """The norms at samples of a network that has been checked; options as in :func:`jacobian_norms`."""
     x = samples.x
-    few = samples.at(slice(0, 1)).given
+    first = samples.at(slice(0, 1))
+    few = first.given
     plan = Plan.choose(few, len(x), **options)
     if few.constant:
         # A linear network: one Jacobian for all samples.
-        return plan.measure(samples.at(slice(0, 1)), plan.starts(1, few, generator), None).expanded(len(x))
+        return plan.measure(first, plan.starts(1, few, generator), None).expanded(len(x))
     warm = warm_vectors(start, len(x), min(few.in_size, few.out_size), x)
     starts = plan.starts(len(x), few, generator)
     if chunk is None:

@@ -10,17 +10,17 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from undertow.core.networks import DenseChain, read_dense
 from undertow.core.status import Status
 from undertow.jacobian.batched_norms import layers_alike, span_norms
 from undertow.jacobian.cutting import chain
-from undertow.jacobian.layered import layers_of
 from undertow.jacobian.norms import JacobianNorms, jacobian_norms, norms_at
 from undertow.jacobian.precisions import NetworkSamples
 from undertow.jacobian.trace import leave_no_trace
 from undertow.measures.energy import root_mean_square
 from undertow.measures.seam import Collaboration, Form, collaborate, relative_gap
 
-__all__ = ["Chain", "ChainNorms", "along_chain", "chain_norms", "chain_norms_together"]
+__all__ = ["Chain", "ChainNorms", "along_chain", "batched_chain_norms", "chain_norms"]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def chain_norms(
     return ChainNorms(modules, prefixes)
 
 
-def chain_norms_together(
+def batched_chain_norms(
     networks: Sequence[nn.Module],
     x: Tensor,
     *,
@@ -135,7 +135,7 @@ def chain_norms_together(
     >>> nets = [nn.Sequential(*(nn.Linear(1, 1, bias=False) for _ in range(3))) for _ in range(2)]
     >>> for net in nets:
     ...     for layer in net: _ = nn.init.constant_(layer.weight, 2.0)
-    >>> [norms.value.item() for norms in chain_norms_together(nets, torch.ones(1, 1), seams=["0", "1"])[1].prefixes]
+    >>> [norms.value.item() for norms in batched_chain_norms(nets, torch.ones(1, 1), seams=["0", "1"])[1].prefixes]
     [2.0, 4.0, 8.0]
     """
     several = layers_alike(networks, x)
@@ -154,8 +154,8 @@ def chain_norms_together(
 
 def _cuts(net: nn.Module, seams: Sequence[str]) -> list[int] | None:
     """How many linear layers lie before the input, every seam and the output; None where not all parts are layers."""
-    found = [layers_of(part) for part in chain(net, seams)]
-    sizes = [len(layers.linears) for layers in found if layers is not None]
+    found = [read_dense(part) for part in chain(net, seams)]
+    sizes = [len(layers.linears) for layers in found if isinstance(layers, DenseChain)]
     return list(accumulate(sizes, initial=0)) if len(sizes) == len(found) else None
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from undertow.core.errors import ConfigError
-from undertow.models.activations import activation as make_activation
 from undertow.models.initialisation import He, Initialisation, draw_linear
+from undertow.models.polynomial_relu import activation as make_activation
 
 __all__ = ["mlp"]
 

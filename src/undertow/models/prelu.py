@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from undertow.core.errors import ConfigError
-from undertow.models.activations import PolynomialReLU
 from undertow.models.initialisation import draw_normal, empty_linear
+from undertow.models.polynomial_relu import PolynomialReLU
 
 __all__ = ["prelu_network"]
 

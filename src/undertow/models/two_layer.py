@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import ConfigError, nearest
-from undertow.models.activations import activation as make_activation
 from undertow.models.initialisation import Initialisation, draw_linear, draw_normal, empty_linear
+from undertow.models.polynomial_relu import activation as make_activation
 
 __all__ = ["Head", "two_layer"]
 

@@ -46,10 +46,10 @@ class Chain:
 
     def together(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
         """All networks' Jacobians as one batch."""
-        from undertow.measures.chain import along_chain, chain_norms_together
+        from undertow.measures.chain import along_chain, batched_chain_norms
 
         seams = self.seams or _activations(networks[0], x)
-        found = [along_chain(norms, seams=seams) for norms in chain_norms_together(networks, x, seams=seams)]
+        found = [along_chain(norms, seams=seams) for norms in batched_chain_norms(networks, x, seams=seams)]
         if not all(math.isfinite(math.prod(each.energies) * each.energy) for each in found):
             return [
                 list(self(net, x, y)) for net in networks

@@ -63,9 +63,9 @@ class Collaboration:
         return self._from(self._norms(networks, x), networks, x, y)
 
     def _norms(self, networks: Sequence[nn.Module], x: Tensor, **options: Any) -> list[ChainNorms]:
-        from undertow.measures.chain import chain_norms_together
+        from undertow.measures.chain import batched_chain_norms
 
-        return chain_norms_together(networks, x, seams=[self.seam], rtol=self.rtol, **options)
+        return batched_chain_norms(networks, x, seams=[self.seam], rtol=self.rtol, **options)
 
     def _from(
         self, several: Sequence[ChainNorms], networks: Sequence[nn.Module], x: Tensor, y: Tensor | None

@@ -27,7 +27,7 @@ class Growth:
     training, and a tracker learns of the probe's points only when it is first read. Singular vectors at those
     points are found every ``refresh`` steps; see ``undertow.theory.growth_history``.
 
-    Keys are those of ``undertow.theory.growth.Growth``, and
+    Keys are those of ``undertow.theory.growth_terms.GrowthResult``, and
 
     =================  ==================================================================================
     ``flow_time``      Σ η over the steps made
@@ -64,9 +64,9 @@ class GrowthTracker:
         self, options: Growth, start: nn.Module, x: Tensor, y: Tensor, *, learning_rate: float
     ) -> None:
         from undertow.theory.growth_history import GrowthHistory
-        from undertow.theory.two_layer import two_layer_of
+        from undertow.theory.growth_network import growth_network_of
 
-        network = two_layer_of(start)
+        network = growth_network_of(start)
         self._x = x.detach().flatten(1).double().to(network.weight.device)
         self._y = (y.detach().flatten() > 0).to(self._x)
         points = self._x[: 1 if network.linear else options.points]
@@ -75,7 +75,7 @@ class GrowthTracker:
 
     def observe(self, net: nn.Module, taken: StepTaken) -> None:
         """The optimiser has made a step."""
-        from undertow.theory.two_layer import first_weight
+        from undertow.theory.growth_network import first_weight
 
         if taken.accepted:
             self._rate = taken.rate
@@ -85,9 +85,9 @@ class GrowthTracker:
         """The rate at this moment and its terms; the probe's own points are not looked at."""
         import torch
 
+        from undertow.theory.growth_network import first_weight, refuse_moved_head
         from undertow.theory.linear_growth import linear_growth
         from undertow.theory.mlp_growth import activation_overlap, mlp_growth, point_inputs
-        from undertow.theory.two_layer import first_weight, refuse_moved_head
 
         history = self._history
         refuse_moved_head(net, history.start.head)

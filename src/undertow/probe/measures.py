@@ -80,10 +80,10 @@ class Energy:
 
     def together(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:  # noqa: ARG002
         """All networks' Jacobians as one batch."""
-        from undertow.jacobian.batched_norms import norms_together
+        from undertow.jacobian.batched_norms import batched_norms
         from undertow.measures.energy import root_mean_square
 
-        several = norms_together(networks, x)
+        several = batched_norms(networks, x)
         return [[("", *root_mean_square(norms.value, norms.error))] for norms in several]
 
 

@@ -21,7 +21,7 @@ class FeatureDistance:
 
     For data around orthogonal centres, whose directions are the features; both targets have the power of the
     network's own activation. Readings: ``averaged:lower`` and ``averaged:upper`` bracket the distance (see
-    ``undertow.theory.min_vidal``), ``averaged:relative`` is the lower one divided by sup |F|, the distance of the
+    ``undertow.theory.prelu_targets``), ``averaged:relative`` is the lower one divided by sup |F|, the distance of the
     zero function, with the width of the bracket as its error; and the same for ``decoupled``.
     """
 
@@ -48,7 +48,7 @@ class _Distance:
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
         from torch.nn.functional import normalize
 
-        from undertow.theory.min_vidal import averaged_target, decoupled_target, distance_to
+        from undertow.theory.prelu_targets import averaged_target, decoupled_target, distance_to
 
         power = float(getattr(dict(net.named_children()).get("activation"), "power", 1.0))
         clusters = self.clusters.like(x)
