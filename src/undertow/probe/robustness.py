@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from undertow.adversary.classifier import Classifier
-    from undertow.adversary.risk import RiskBound as Found
+    from undertow.adversary.risk import RiskBoundResult as Found
 
 __all__ = ["RiskBound", "RobustAccuracy"]
 

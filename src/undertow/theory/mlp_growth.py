@@ -85,8 +85,7 @@ def mlp_growth(
     v(t) into v(τ), and takes Σ_r v_r a_r σ′(w_rᵀx)σ′(w_rᵀx_i) for aᵀv·α_i (Eq. 126), as if v did not depend on
     the slopes. But for ReLU v_r = 0 wherever σ′(w_rᵀx) = 0, and this sum is near 2·aᵀv·α_i at every width.
     """
-    weight, head = net.weight, net.head
-    slopes = net.slopes_at(points)
+    weight, head, slopes = net.weight, net.head, net.slopes_at(points)
     direction = net.direction(x, y) if direction is None else direction
     top = top or top_vectors(weight, slopes, head)
     everywhere = top_vectors(weight, torch.ones_like(head)[None], head).towards
