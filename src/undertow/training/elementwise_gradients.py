@@ -30,6 +30,7 @@ def elementwise_gradient(activation: Activation) -> ElementwiseActivation:
 
     The usual ones work in place, with PyTorch's own kernels; the others keep z and use the slope of the table.
 
+    >>> from undertow.core.activations import activation_of
     >>> sigma = elementwise_gradient(activation_of(nn.LeakyReLU(0.25)))
     >>> value, kept = sigma.apply(torch.tensor([-4.0, 2.0]))
     >>> value, sigma.pull(torch.ones(2), kept)
