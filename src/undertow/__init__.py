@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.adversary.accuracy import attack_cost as attack_cost
     from undertow.adversary.accuracy import robust_accuracy as robust_accuracy
-    from undertow.adversary.accuracy import robust_curve as robust_curve
     from undertow.adversary.classifier import Classifier as Classifier
     from undertow.adversary.risk import adversarial_risk as adversarial_risk
     from undertow.adversary.risk import risk_bound as risk_bound
+    from undertow.adversary.robust_curves import robust_curve as robust_curve
     from undertow.adversary.robustness import robustness as robustness
     from undertow.core.errors import UndertowError as UndertowError
     from undertow.jacobian.cutting import chain as chain
@@ -49,7 +49,7 @@ _WHERE = {
     "stable_rank": "undertow.measures.rank",
     # Robustness from both sides: attacks, certificates, exact radii
     "robust_accuracy": "undertow.adversary.accuracy",
-    "robust_curve": "undertow.adversary.accuracy",
+    "robust_curve": "undertow.adversary.robust_curves",
     "attack_cost": "undertow.adversary.accuracy",
     "robustness": "undertow.adversary.robustness",
     "adversarial_risk": "undertow.adversary.risk",

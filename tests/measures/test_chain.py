@@ -11,7 +11,7 @@ from undertow.core.errors import ConfigError, InputError
 from undertow.jacobian.cutting import chain
 from undertow.measures import measure
 from undertow.measures.chain import Chain
-from undertow.measures.chain_norms import chain_norms_batched
+from undertow.measures.chain_norms import batched_chain_norms
 from undertow.measures.printed import PrintedCollaboration
 from undertow.models import mlp, two_layer
 from undertow.models.initialisation import Gaussian
@@ -57,7 +57,7 @@ def test_deep_networks_together_have_the_norms_of_dense_jacobians(activation: st
     ]
     x = torch.randn(7, 100, dtype=torch.float64, generator=generator)
     seams = ["activation1", "activation2", "activation3"]
-    for net, norms in zip(nets, chain_norms_batched(nets, x, seams=seams, rtol=1e-9), strict=True):
+    for net, norms in zip(nets, batched_chain_norms(nets, x, seams=seams, rtol=1e-9), strict=True):
         *parts, whole = (*chain(net, seams), net)
         values = [x]
         for part in parts:

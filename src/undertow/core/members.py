@@ -44,8 +44,8 @@ def over_members(
 
     >>> nets = [nn.Linear(3, 2) for _ in range(4)]
     >>> state, buffers = torch.func.stack_module_state(nets)
-    >>> together = over_members(nets[0])(state, buffers, torch.ones(5, 3), False)
-    >>> torch.allclose(together[1], nets[1](torch.ones(5, 3)))
+    >>> batched = over_members(nets[0])(state, buffers, torch.ones(5, 3), False)
+    >>> torch.allclose(batched[1], nets[1](torch.ones(5, 3)))
     True
     """
 

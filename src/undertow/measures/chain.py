@@ -14,7 +14,7 @@ from undertow.core.sections import Text
 from undertow.core.status import Status
 from undertow.jacobian.preconditions import prepare
 from undertow.jacobian.seams import seams
-from undertow.measures.chain_norms import ChainNorms, chain_norms, chain_norms_batched
+from undertow.measures.chain_norms import ChainNorms, batched_chain_norms, chain_norms
 from undertow.measures.energy import root_mean_square
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading
@@ -126,7 +126,7 @@ class Chain(NamedMeasure):
     def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
         """All networks' Jacobians as one batch."""
         names = self.seams or _activations(networks[0], x)
-        found = [along_chain(norms, seams=names) for norms in chain_norms_batched(networks, x, seams=names)]
+        found = [along_chain(norms, seams=names) for norms in batched_chain_norms(networks, x, seams=names)]
         if not all(math.isfinite(math.prod(each.energies) * each.energy) for each in found):
             # One by one it is told what is wrong with which.
             return [list(self(net, x, y)) for net in networks]

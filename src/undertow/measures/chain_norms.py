@@ -9,14 +9,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from undertow.core.networks import DenseChain, read_dense
 from undertow.jacobian.batched_norms import layers_alike, span_norms
 from undertow.jacobian.cutting import chain
-from undertow.jacobian.layered import layers_of
 from undertow.jacobian.norms import JacobianNorms, jacobian_norms, norms_at
 from undertow.jacobian.precisions import NetworkSamples
 from undertow.jacobian.trace import leave_no_trace
 
-__all__ = ["ChainNorms", "chain_norms", "chain_norms_batched"]
+__all__ = ["ChainNorms", "batched_chain_norms", "chain_norms"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def chain_norms(
     return ChainNorms(modules, prefixes)
 
 
-def chain_norms_batched(
+def batched_chain_norms(
     networks: Sequence[nn.Module],
     x: Tensor,
     *,
@@ -69,7 +69,7 @@ def chain_norms_batched(
     >>> nets = [nn.Sequential(*(nn.Linear(1, 1, bias=False) for _ in range(3))) for _ in range(2)]
     >>> for net in nets:
     ...     for layer in net: _ = nn.init.constant_(layer.weight, 2.0)
-    >>> [norms.value.item() for norms in chain_norms_batched(nets, torch.ones(1, 1), seams=["0", "1"])[1].prefixes]
+    >>> [norms.value.item() for norms in batched_chain_norms(nets, torch.ones(1, 1), seams=["0", "1"])[1].prefixes]
     [2.0, 4.0, 8.0]
     """
     several = layers_alike(networks, x)
@@ -88,6 +88,6 @@ def chain_norms_batched(
 
 def _cuts(net: nn.Module, seams: Sequence[str]) -> list[int] | None:
     """How many linear layers lie before the input, every seam and the output; None where not all parts are layers."""
-    found = [layers_of(part) for part in chain(net, seams)]
-    sizes = [len(layers.linears) for layers in found if layers is not None]
+    found = [read_dense(part) for part in chain(net, seams)]
+    sizes = [len(layers.linears) for layers in found if isinstance(layers, DenseChain)]
     return list(accumulate(sizes, initial=0)) if len(sizes) == len(found) else None

@@ -13,9 +13,9 @@ from undertow.core.sections import Count
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading
 from undertow.theory.growth_history import GrowthHistory
+from undertow.theory.growth_network import first_weight, growth_network_of, refuse_moved_head
 from undertow.theory.linear_growth import linear_growth
 from undertow.theory.mlp_growth import activation_overlap, mlp_growth, point_inputs
-from undertow.theory.two_layer import first_weight, refuse_moved_head, two_layer_of
 from undertow.training.taken import StepTaken
 
 __all__ = ["Growth", "GrowthTracker"]
@@ -31,7 +31,7 @@ class Growth(NamedMeasure):
     training, and a tracker learns of the probe's points only when it is first read. Singular vectors at those
     points are found every ``refresh`` steps; see ``undertow.theory.growth_history``.
 
-    Keys are those of ``undertow.theory.growth.GrowthResult``, and
+    Keys are those of ``undertow.theory.growth_terms.GrowthResult``, and
 
     =================  ==================================================================================
     ``flow_time``      Σ η over the steps made
@@ -61,7 +61,7 @@ class GrowthTracker:
     def __init__(
         self, options: Growth, start: nn.Module, x: Tensor, y: Tensor, *, learning_rate: float
     ) -> None:
-        network = two_layer_of(start)
+        network = growth_network_of(start)
         self._x = x.detach().flatten(1).double().to(network.weight.device)
         self._y = (y.detach().flatten() > 0).to(self._x)
         points = self._x[: 1 if network.linear else options.points]

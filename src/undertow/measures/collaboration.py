@@ -14,7 +14,7 @@ from undertow.core.errors import InputError, nearest
 from undertow.core.sections import Count, Switch, Text
 from undertow.jacobian.preconditions import prepare
 from undertow.measures.chain import ChainResult, along_chain
-from undertow.measures.chain_norms import ChainNorms, chain_norms, chain_norms_batched
+from undertow.measures.chain_norms import ChainNorms, batched_chain_norms, chain_norms
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading
 from undertow.measures.seam import CollaborationResult, Form
@@ -107,7 +107,7 @@ class Collaboration(NamedMeasure):
         return self._from(self._norms(networks, x), networks, x, y)
 
     def _norms(self, networks: Sequence[nn.Module], x: Tensor, **options: Any) -> list[ChainNorms]:
-        return chain_norms_batched(networks, x, seams=[self.seam], rtol=self.rtol, **options)
+        return batched_chain_norms(networks, x, seams=[self.seam], rtol=self.rtol, **options)
 
     def _from(
         self, several: Sequence[ChainNorms], networks: Sequence[nn.Module], x: Tensor, y: Tensor | None

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError
 from undertow.core.losses import Loss, loss_gradient, prepare_labels
 from undertow.core.status import Status
-from undertow.jacobian.batched_norms import norms_together
+from undertow.jacobian.batched_norms import batched_norms
 from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in_chunks
 from undertow.jacobian.norms import JacobianNorms, jacobian_norms
 from undertow.jacobian.operator import AutogradOperator
@@ -128,7 +128,7 @@ class Energy(NamedMeasure):
 
     def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:  # noqa: ARG002
         """All networks' Jacobians as one batch."""
-        several = norms_together(networks, x)
+        several = batched_norms(networks, x)
         return [[("", *root_mean_square(norms.value, norms.error))] for norms in several]
 
 

@@ -13,7 +13,7 @@ from undertow.core.sections import Count
 from undertow.measures.cluster_centres import Clusters, clusters_in, needs_clusters
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading
-from undertow.theory.min_vidal import averaged_target, decoupled_target, distance_to
+from undertow.theory.prelu_targets import averaged_target, decoupled_target, distance_to
 
 __all__ = ["FeatureDistance"]
 
@@ -23,7 +23,7 @@ class FeatureDistance(NamedMeasure):
 
     For data around orthogonal centres, whose directions are the features; both targets have the power of the
     network's own activation. Readings: ``averaged:lower`` and ``averaged:upper`` bracket the distance (see
-    ``undertow.theory.min_vidal``), ``averaged:relative`` is the lower one divided by sup |F|, the distance of the
+    ``undertow.theory.prelu_targets``), ``averaged:relative`` is the lower one divided by sup |F|, the distance of the
     zero function, with the width of the bracket as its error; and the same for ``decoupled``.
     """
 

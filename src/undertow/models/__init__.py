@@ -1,11 +1,11 @@
 """The networks the papers train, built on the CPU from a seeded generator."""
 
-from undertow.models.activations import PolynomialReLU, activation
 from undertow.models.grouped_centres import GroupedModel
 from undertow.models.initialisation import Gaussian, He, Initialisation, Scaled
 from undertow.models.mlp import MlpModel, mlp
 from undertow.models.model_section import ModelSection
 from undertow.models.nearest import NearestModel, NearestNeighbour
+from undertow.models.polynomial_relu import PolynomialReLU, activation
 from undertow.models.prelu import PreluModel, prelu_network
 from undertow.models.resnet import ResNetModel, resnet
 from undertow.models.two_layer import TwoLayerModel, two_layer

@@ -13,9 +13,9 @@ from torch import nn
 from undertow.core.errors import ConfigError
 from undertow.core.losses import Loss
 from undertow.core.sections import Count
-from undertow.models.activations import activation as make_activation
 from undertow.models.initialisation import He, HeInit, Initialisation, InitSection, draw_linear
 from undertow.models.model_section import ActivationName, ReadOutModel
+from undertow.models.polynomial_relu import activation as make_activation
 
 if TYPE_CHECKING:
     from undertow.data.dataset import Dataset

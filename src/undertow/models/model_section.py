@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import nn
 
+from undertow.core.activations import ACTIVATIONS
 from undertow.core.losses import Loss
 from undertow.core.sections import Count, Section
-from undertow.models.activations import ACTIVATIONS
 
 if TYPE_CHECKING:
     from undertow.data.data_section import DataSection

@@ -12,9 +12,9 @@ from torch import nn
 from undertow.core.errors import ConfigError
 from undertow.core.losses import Loss
 from undertow.core.sections import Count, Positive
-from undertow.models.activations import PolynomialReLU
 from undertow.models.initialisation import draw_normal, empty_linear
 from undertow.models.model_section import ModelSection
+from undertow.models.polynomial_relu import PolynomialReLU
 
 if TYPE_CHECKING:
     from undertow.data.data_section import DataSection

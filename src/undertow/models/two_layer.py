@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from undertow.core.errors import ConfigError, nearest
 from undertow.core.losses import Loss
 from undertow.core.sections import Count
-from undertow.models.activations import activation as make_activation
 from undertow.models.initialisation import (
     HeInit,
     Initialisation,
@@ -23,6 +22,7 @@ from undertow.models.initialisation import (
     empty_linear,
 )
 from undertow.models.model_section import ActivationName, ReadOutModel
+from undertow.models.polynomial_relu import activation as make_activation
 
 if TYPE_CHECKING:
     from undertow.data.dataset import Dataset

@@ -10,20 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from undertow.adversary.classifier import Classifier
-from undertow.core.sequences import unrolled
+from undertow.core.layers import (
+    ActivationLayer,
+    BatchNormLayer,
+    ConvolutionLayer,
+    FlattenLayer,
+    Layer,
+    LinearLayer,
+    PoolingLayer,
+)
+from undertow.core.networks import NotAChain, read_layers
 
 __all__ = ["Affine", "Kink", "Stage", "stages_of"]
-
-_AFFINE = (
-    nn.Flatten,
-    nn.Conv1d,
-    nn.Conv2d,
-    nn.AvgPool2d,
-    nn.AdaptiveAvgPool2d,
-    nn.BatchNorm1d,
-    nn.BatchNorm2d,
-)
-_NEUTRAL = (nn.Identity, nn.Dropout, nn.Dropout2d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,33 +86,19 @@ def stages_of(classifier: Classifier, net: nn.Module, x: Tensor) -> list[Stage] 
     A classifier that divides each sample by its norm is such a chain only up to that positive factor, and
     only where the chain is positively homogeneous: its decisions are then those of the chain without it.
     """
-    modules = unrolled(net)
-    if modules is None:
+    chain = read_layers(net)
+    if isinstance(chain, NotAChain):
         return None
     mean, std = (value.double() for value in classifier.normalisation(x[0]))
     stages: list[Stage] = []
     if bool((mean != 0).any()) or bool((std != 1).any()):
         stages.append(Affine(lambda v: (v - mean) / std, absolute=lambda m: (m + mean.abs()) / std))
-    for position, module in enumerate(modules):
-        if type(module) is nn.Flatten and module.start_dim == 0:
-            if position + 1 < len(modules):
-                return None  # the layers after it mix the samples of a batch
-            # (B, 1) to (B,): the read-out takes either
-            stages.append(Affine(nn.Flatten(), absolute=nn.Flatten()))
-        elif type(module) is nn.ReLU:
-            stages.append(Kink(0.0))
-        elif type(module) is nn.LeakyReLU and 0 <= module.negative_slope < 1:
-            stages.append(Kink(float(module.negative_slope)))
-        elif type(module) is nn.Linear:
-            twin = copy.deepcopy(module).double().requires_grad_(False)
-            stages.append(Affine(twin, twin.weight, twin.bias))
-        elif type(module) in _AFFINE:
-            twin_module = copy.deepcopy(module).double().eval().requires_grad_(False)
-            if isinstance(twin_module, nn.BatchNorm1d | nn.BatchNorm2d) and twin_module.running_mean is None:
-                return None  # without running statistics it mixes the samples of a batch
-            stages.append(Affine(twin_module, absolute=_absolute(twin_module)))
-        elif type(module) not in _NEUTRAL:
+    layers = chain.at_work
+    for position, layer in enumerate(layers, start=1):
+        stage = _stage(layer, last=position == len(layers))
+        if stage is None:
             return None
+        stages.append(stage)
     with classifier.scoring(x[:1], check=False) as scorer:
         readout = scorer.readout
     last = stages[-1] if stages else None
@@ -127,9 +111,32 @@ def stages_of(classifier: Classifier, net: nn.Module, x: Tensor) -> list[Stage] 
     return stages if not classifier.unit_norm or _without_offsets(stages, x) else None
 
 
+def _stage(layer: Layer, *, last: bool) -> Stage | None:
+    """A layer in float64, as an affine map or a kink; None where it is neither."""
+    if isinstance(layer, ActivationLayer):
+        known = layer.activation
+        low, high = (0.0, 0.0) if known is None else known.slope_range
+        return Kink(low) if known is not None and known.homogeneous and 0 <= low < 1 == high else None
+    if isinstance(layer, FlattenLayer) and layer.joins_samples:
+        # (B, 1) to (B,), which the read-out takes too; layers after it would mix the samples of a batch
+        return Affine(nn.Flatten(), absolute=nn.Flatten()) if last else None
+    if isinstance(layer, LinearLayer):
+        twin = copy.deepcopy(layer.module).double().requires_grad_(False)
+        return Affine(twin, twin.weight, twin.bias)
+    affine = (
+        isinstance(layer, FlattenLayer | ConvolutionLayer)
+        or (isinstance(layer, PoolingLayer) and layer.linear)
+        or (isinstance(layer, BatchNormLayer) and layer.has_statistics)
+    )
+    if not affine:
+        return None
+    module = copy.deepcopy(layer.module).double().eval().requires_grad_(False)
+    return Affine(module, absolute=_absolute(module))
+
+
 def _absolute(module: nn.Module) -> Callable[[Tensor], Tensor]:
     """m ↦ |W| m + |b| of a module whose W and b these are."""
-    if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+    if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
         assert module.running_mean is not None
         assert module.running_var is not None
         scale = (module.running_var + module.eps).rsqrt()

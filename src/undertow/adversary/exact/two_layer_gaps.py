@@ -13,13 +13,13 @@ from torch import Tensor
 
 from undertow.adversary.certificates.stages import Affine, Kink, Stage
 
-__all__ = ["Distance", "Gap", "TwoLayer", "dual_norms", "two_layer_of"]
+__all__ = ["ExactDistance", "Gap", "TwoLayer", "dual_norms", "two_layer_of"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Distance:
+class ExactDistance:
     """A radius between ``lower`` and ``upper``; ``status`` is "exact", "time-limit" or "none-found".
 
     ``delta`` is a perturbation of that size, where one was found.

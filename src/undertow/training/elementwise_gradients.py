@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ElementwiseActivation", "elementwise"]
+from undertow.core.activations import Activation
+
+__all__ = ["ElementwiseActivation", "elementwise_gradient"]
 
 
 @dataclass(frozen=True)
@@ -23,25 +25,29 @@ class ElementwiseActivation:
     pull: Callable[[Tensor, Tensor], Tensor]
 
 
-def elementwise(module: nn.Module) -> ElementwiseActivation | None:
-    """The activation that ``module`` is, or None where autograd has to differentiate it.
+def elementwise_gradient(activation: Activation) -> ElementwiseActivation:
+    """An activation in the form that gradients written by hand want.
 
-    >>> sigma = elementwise(nn.LeakyReLU(0.25))
+    The usual ones work in place, with PyTorch's own kernels; the others keep z and use the slope of the table.
+
+    >>> from undertow.core.activations import activation_of
+    >>> sigma = elementwise_gradient(activation_of(nn.LeakyReLU(0.25)))
     >>> value, kept = sigma.apply(torch.tensor([-4.0, 2.0]))
     >>> value, sigma.pull(torch.ones(2), kept)
     (tensor([-1.,  2.]), tensor([0.2500, 1.0000]))
     """
-    if type(module) is nn.Identity:
-        return ElementwiseActivation(lambda z: (z, z), lambda gradient, _: gradient)
-    if type(module) is nn.ReLU:
+    low, high = activation.slope_range
+    if activation.name == "relu":
         return ElementwiseActivation(_twice(torch.relu_), _relu_pull)
-    if type(module) is nn.LeakyReLU and module.negative_slope > 0:  # its sign can be read off its value
-        return _leaky_relu(module.negative_slope)
-    if type(module) is nn.Tanh:
+    if activation.name == "leaky-relu" and 0 < low < high:  # its sign can be read off its value
+        return _leaky_relu(low if high == 1 else high)
+    if activation.name == "tanh":
         return ElementwiseActivation(_twice(torch.tanh_), _tanh_pull)
-    if type(module) is nn.GELU:
-        return _gelu(module.approximate)
-    return None
+    if activation.name in ("gelu", "gelu-tanh"):
+        return _gelu("none" if activation.name == "gelu" else "tanh")
+    return ElementwiseActivation(
+        lambda z: (activation.value(z), z), lambda gradient, z: gradient.mul_(activation.slope(z))
+    )
 
 
 def _twice(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], tuple[Tensor, Tensor]]:

@@ -1,24 +1,17 @@
-"""Activations by name."""
+"""The pReLU of Min & Vidal, and activations by name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
+from undertow.core.activations import ACTIVATIONS
 from undertow.core.errors import ConfigError, nearest
 
-__all__ = ["ACTIVATIONS", "PolynomialReLU", "activation"]
+__all__ = ["PolynomialReLU", "activation"]
 
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "relu": nn.ReLU,
-    "leaky-relu": nn.LeakyReLU,  # slope 0.01, as in the stable-rank report
-    "linear": nn.Identity,
-    "tanh": nn.Tanh,
-    "gelu": nn.GELU,
-}
 _POLYNOMIAL = re.compile(r"prelu-p(\d+(?:\.\d+)?)")
 
 
@@ -51,8 +44,8 @@ class PolynomialReLU(nn.Module):
 def activation(name: str, *, layer: nn.Linear) -> nn.Module:
     """The activation called ``name``, to be applied to the output of ``layer``.
 
-    ``relu``, ``leaky-relu`` (slope 0.01), ``linear``, ``tanh``, ``gelu``, or ``prelu-p3`` for the pReLU of
-    Min & Vidal with p = 3 (any p ≥ 1).
+    ``relu``, ``leaky-relu`` (slope 0.01, as in the stable-rank report), ``linear``, ``tanh``, ``gelu``, any other of
+    :data:`undertow.core.activations.ACTIVATIONS`, or ``prelu-p3`` for the pReLU of Min & Vidal with p = 3 (any p ≥ 1).
 
     >>> activation("leaky-relu", layer=nn.Linear(2, 2))
     LeakyReLU(negative_slope=0.01)

@@ -20,12 +20,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.optimize import linprog, minimize_scalar
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
-from undertow.models.activations import PolynomialReLU
+from undertow.core.layers import ActivationLayer, Layer, LinearLayer
+from undertow.core.networks import LayerChain, read_layers
+from undertow.models.polynomial_relu import PolynomialReLU
 
-__all__ = ["Distance", "Target", "averaged_target", "decoupled_target", "distance_to"]
+__all__ = ["Target", "TargetDistance", "averaged_target", "decoupled_target", "distance_to"]
 
 _STEPS = (
     0.3,
@@ -84,7 +87,7 @@ def decoupled_target(centres: Tensor, signs: Tensor, *, power: float) -> Target:
 
 
 @dataclass(frozen=True)
-class Distance:
+class TargetDistance:
     """inf_{c ≥ 0} sup_{‖x‖=1} |c f(x) − F(x)| lies between ``lower`` and ``upper``, at a c near ``scale``.
 
     ``lower`` is the exact infimum over c for the finite set of points that the search found. ``settled`` says
@@ -107,11 +110,11 @@ def distance_to(
     rounds: int = 12,
     rtol: float = 0.01,
     generator: torch.Generator | None = None,
-) -> Distance:
+) -> TargetDistance:
     """How far a two-layer pReLU network is from c·F on the unit sphere, whatever the scale c.
 
-    ``net`` has children ``hidden`` and ``output`` without biases, and pReLU of the target's power (ReLU for
-    p = 1). Each round takes the best c for the points so far, an exact linear program, and ascends |c f − F|
+    ``net`` is a sequence of a linear layer, pReLU of the target's power (ReLU for p = 1) and a linear layer, without
+    biases. Each round takes the best c for the points so far, an exact linear program, and ascends |c f − F|
     from the neurons, the target's directions and random points; what it finds joins the points.
 
     >>> net = nn.Sequential()
@@ -145,29 +148,37 @@ def distance_to(
         points = torch.cat([points, found[heights.argsort(descending=True)[:starts]]])
     upper = _proved(unit, mass, reference)
     # Not below what some point shows: rounding apart, the two can only meet.
-    return Distance(lower, max(upper, lower), scale, settled, len(points))
+    return TargetDistance(lower, max(upper, lower), scale, settled, len(points))
 
 
 def _ridges(net: nn.Module, power: float) -> tuple[Tensor, Tensor]:
     """Weights w_j (h, D) and masses v_j‖w_j‖ of f(x) = Σ_j v_j‖w_j‖ σ(⟨ŵ_j, x⟩)^p, in float64."""
-    parts = dict(net.named_children())
-    hidden, output = parts.get("hidden"), parts.get("output")
-    if not isinstance(hidden, nn.Linear) or not isinstance(output, nn.Linear) or output.out_features != 1:
-        raise ModelError("the distance is of a two-layer network with children hidden and output, one logit.")
-    if len(list(hidden.parameters())) + len(list(output.parameters())) > 2:
+    chain = read_layers(net)
+    layers: tuple[Layer, ...] = chain.at_work_on_vectors if isinstance(chain, LayerChain) else ()
+    if len(layers) != 3 or not (isinstance(layers[0], LinearLayer) and isinstance(layers[2], LinearLayer)):
+        raise ModelError(
+            "the distance is of a two-layer network: a linear layer, a pReLU and a linear layer."
+        )
+    hidden, activation, output = layers[0].module, layers[1], layers[2].module
+    if output.out_features != 1:
+        raise ModelError("the distance is of a two-layer network with one logit.")
+    if len([*hidden.parameters(), *output.parameters()]) > 2:
         raise ModelError("the distance is of a network without biases: build it with bias='none'.")
-    activation = parts.get("activation")
-    powers = {PolynomialReLU: getattr(activation, "power", 1.0), nn.ReLU: 1.0}
-    if powers.get(type(activation)) != power:
-        raise InputError(f"the target has power {power:g}, the network's activation is {activation}.")
+    if _power(activation) != power:
+        raise InputError(f"the target has power {power:g}, the network's activation is {activation.module}.")
     weight = hidden.weight.detach().double()
     return weight, output.weight.detach().double()[0] * weight.norm(dim=1)
 
 
+def _power(layer: Layer) -> float | None:
+    """The p of a pReLU; 1 for ReLU."""
+    if type(layer.module) is PolynomialReLU:
+        return layer.module.power
+    return 1.0 if isinstance(layer, ActivationLayer) and layer.activation_name == "relu" else None
+
+
 def _best_scale(f: Tensor, F: Tensor) -> tuple[float, float]:
     """argmin and min over c ≥ 0 of max_i |c f_i − F_i|: a linear program in (c, t)."""
-    from scipy.optimize import linprog
-
     ours, theirs = f.cpu().numpy(), F.cpu().numpy()
     unit = max(float(np.abs(ours).max()), 1e-300)  # far-off units of f would cost the solver its accuracy
     rows = np.concatenate([np.stack([ours / unit, -np.ones_like(ours)], 1)] * 2)
@@ -205,8 +216,6 @@ def _proved(unit: Tensor, mass: Tensor, target: Target) -> float:
 
         |c f − F| ≤ sup_x Σ_t |c M_t − a_t| σ(⟨u_t, x⟩)^p + c Σ_j |m_j| min(p ‖ŵ_j − u_t(j)‖, 1).
     """
-    from scipy.optimize import minimize_scalar
-
     allowed = torch.sign(mass)[:, None] == torch.sign(target.weights)[None, :]
     gaps = torch.cdist(unit, target.directions).masked_fill(~allowed, math.inf)
     nearest = gaps.min(dim=1)

@@ -8,31 +8,31 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from undertow.core.activations import LINEAR, Activation
 from undertow.core.errors import ModelError
-from undertow.jacobian.layered import layers_of
-from undertow.theory.slopes import Slopes, slopes_of
+from undertow.core.networks import DenseChain, read_dense
 
-__all__ = ["TwoLayer", "first_weight", "refuse_moved_head", "two_layer_of"]
+__all__ = ["GrowthNetwork", "first_weight", "growth_network_of", "refuse_moved_head"]
 
 
 @dataclass(frozen=True, eq=False)
-class TwoLayer:
+class GrowthNetwork:
     """W (m, d), a (m,) and σ; ``linear`` where there is no activation. Inputs x are (n, d), labels y 0 or 1."""
 
     weight: Tensor
     head: Tensor
-    slopes: Slopes
+    activation: Activation
     linear: bool
 
     def slopes_at(self, x: Tensor) -> Tensor:
         """σ′(w_rᵀx_i), the diagonals of D(x_i): (n, m)."""
-        return self.slopes.first(x @ self.weight.T)
+        return self.activation.slope(x @ self.weight.T)
 
     def errors(self, x: Tensor, y: Tensor) -> Tensor:
         """y_i − sig(f(x_i)): (n,)."""
         if self.linear:
             return y - torch.sigmoid(x @ (self.head @ self.weight))
-        return y - torch.sigmoid(self.slopes.value(x @ self.weight.T) @ self.head)
+        return y - torch.sigmoid(self.activation.value(x @ self.weight.T) @ self.head)
 
     def direction(self, x: Tensor, y: Tensor) -> Tensor:
         """G (m, d): a step of gradient descent on the mean binary cross-entropy changes W by ηG (Eq. 20).
@@ -46,38 +46,44 @@ class TwoLayer:
         return self.head[:, None] * ((self.slopes_at(x) * errors[:, None]).T @ x)
 
 
-def two_layer_of(net: nn.Module) -> TwoLayer:
+def growth_network_of(net: nn.Module) -> GrowthNetwork:
     """The network's W, a and σ in float64, or a ``ModelError`` that says what the theorems want.
 
     >>> from undertow.models import Scaled, two_layer
     >>> net = two_layer(inputs=3, width=4, init=Scaled(q=0.25), generator=torch.Generator().manual_seed(0))
-    >>> two_layer_of(net).head.abs()
+    >>> growth_network_of(net).head.abs()
     tensor([0.5000, 0.5000, 0.5000, 0.5000], dtype=torch.float64)
     """
-    layers = layers_of(net)
-    if layers is None or len(layers.linears) != 2 or layers.activations[1] is not None:
+    chain = read_dense(net)
+    if not isinstance(chain, DenseChain) or len(chain.linears) != 2 or chain.activations[1] is not None:
+        why = "" if isinstance(chain, DenseChain) else f" Here {chain.reason}."
         raise ModelError(
             "the theory of co-correlation growth is about two-layer networks aᵀσ(Wx): give a sequence of a linear "
-            "layer, an activation and a linear layer, e.g. undertow.models.two_layer(…)."
+            f"layer, an activation and a linear layer, e.g. undertow.models.two_layer(…).{why}"
         )
-    hidden, output = layers.linears
+    hidden, output = chain.linears
     biases = [name for name, _ in net.named_parameters() if name.endswith("bias")]
     if biases or output.out_features != 1:
         raise ModelError(
             "the theory of co-correlation growth wants one logit and no biases (outputs=1, bias='none')."
         )
     weight, head = hidden.weight.detach().double(), output.weight.detach().double().flatten()
-    activation = layers.activations[0]
-    linear = activation is None
+    layer = chain.activations[0]
+    linear = layer is None
+    activation = LINEAR if layer is None else layer.activation
+    if activation is None:
+        raise ModelError(
+            f"the theory of co-correlation growth knows no derivatives of {layer}: use an activation of PyTorch's."
+        )
     off = (head.norm() - 1).abs() if linear else (head.abs() * math.sqrt(len(head)) - 1).abs().max()
     if float(off) > 1e-5:
         wanted = "‖a‖₂ = 1" if linear else "a_r = ±1/√m"
         raise ModelError(f"the theory of co-correlation growth wants a head with {wanted}: use head='signs'.")
-    return TwoLayer(weight, head, slopes_of(activation), linear)
+    return GrowthNetwork(weight, head, activation, linear)
 
 
 def first_weight(net: nn.Module) -> Tensor:
-    """W in float64 of a network that ``two_layer_of`` has accepted before; it may share the network's memory."""
+    """W in float64 of a network that ``growth_network_of`` has accepted before; it may share the network's memory."""
     return _linears(net)[0].weight.detach().double()
 
 
@@ -90,5 +96,7 @@ def refuse_moved_head(net: nn.Module, head: Tensor) -> None:
         )
 
 
-def _linears(net: nn.Module) -> list[nn.Linear]:
-    return [module for module in net.modules() if type(module) is nn.Linear]
+def _linears(net: nn.Module) -> tuple[nn.Linear, ...]:
+    chain = read_dense(net)
+    assert isinstance(chain, DenseChain), "the network has been accepted"
+    return chain.linears

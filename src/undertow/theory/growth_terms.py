@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-__all__ = ["GrowthResult", "Pair", "relative_change", "terms"]
+__all__ = ["GrowthResult", "HeadAndTop", "relative_change", "terms"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class GrowthResult:
 
 
 @dataclass(frozen=True)
-class Pair:
+class HeadAndTop:
     """The same quantity along the head a (of N) and along the top vector v (of K): numbers as tensors."""
 
     head: Tensor
@@ -73,7 +73,13 @@ class Pair:
 
 
 def terms(
-    *, energy: Pair, moved: Pair, started: Pair, bent: Pair, main: Tensor, printed: Tensor
+    *,
+    energy: HeadAndTop,
+    moved: HeadAndTop,
+    started: HeadAndTop,
+    bent: HeadAndTop,
+    main: Tensor,
+    printed: Tensor,
 ) -> dict[str, float]:
     """The five terms and what they add up to.
 
@@ -81,13 +87,13 @@ def terms(
     come before their division by K.
 
     >>> import torch
-    >>> one = Pair(torch.tensor(1.0), torch.tensor(2.0))
+    >>> one = HeadAndTop(torch.tensor(1.0), torch.tensor(2.0))
     >>> parts = terms(energy=one, moved=one, started=one, bent=one, main=one.head, printed=one.top)
     >>> parts["exact"] == sum(parts[k] for k in ("main", "replacement", "remaining", "inequality", "dropped"))
     True
     """
     whole, tail = energy.head, energy.top
-    frozen = Pair(moved.head + started.head, moved.top + started.top)
+    frozen = HeadAndTop(moved.head + started.head, moved.top + started.top)
     whole_rate, tail_rate = (frozen.head + bent.head) / whole, (frozen.top + bent.top) / tail
     found = {
         "co_correlation": (whole / tail).sqrt(),
