@@ -75,6 +75,10 @@ class Finding:
     ties: int = 0
     estimand: Literal["median", "share"] = "median"
 
+    def left_open(self, why: str) -> Finding:
+        """The same evidence without a verdict, as of a limit that training has not come near: ``why`` says so."""
+        return replace(self, verdict=Verdict.UNDECIDED, note=_joined(self.note, why))
+
 
 @dataclass(frozen=True)
 class Claim:
