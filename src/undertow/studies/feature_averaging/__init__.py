@@ -53,6 +53,7 @@ STUDY = Study(
         "paper": "the experiments' start σ_w = σ_b = 1e-5, η = 0.001 at d = 3072, T = 100 at k = 10",
         "slides": "the theorem's start σ_w² = 1/d, σ_b² = 1/d², η = 1/√d, T = d/3",
     },
+).but(
     parts={name: part for rows in (synthetic, *_ROWS) for name, part in rows.PARTS.items()},
     figures=tuple(figure for rows in (averaging, radius, *_ROWS) for figure in rows.FIGURES),
     claims=tuple(
