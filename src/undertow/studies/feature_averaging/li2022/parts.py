@@ -1,0 +1,56 @@
+"""Vertices with arbitrary labels: a linear classifier and a two-layer network, trained, and the nearest neighbour."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from undertow.studies.kit.scales import by_scale, only_in
+from undertow.studies.kit.study import Part, Scale
+
+__all__ = ["MARGIN", "PARTS", "RADIUS"]
+
+MARGIN = 0.05
+RADIUS = 0.5
+"""Half of what the nearest-neighbour classifier is sure to withstand, ten times the linear one's margin."""
+_RADII = [0.02, 0.1, 0.2, RADIUS, 0.9]
+_SIZES = by_scale(
+    d=(9, 21, 51),
+    corners=(60, 200, 5000),
+    epochs=(400, 3000, 20000),
+    points=(4, 25, 2000),
+    width=(10, 50, 2000),
+    radii=([RADIUS], _RADII, _RADII),
+)
+
+
+def vertices(scale: Scale, *, classifier: str) -> dict[str, Any]:
+    """Logistic regression (``linear``) or a two-layer ReLU network, free to remember the vertices or not (``relu``), by
+    gradient descent; or the nearest-neighbour classifier (``nearest``), which is not trained."""
+    size = _SIZES[scale]
+    model, training = {
+        "linear": (
+            {"name": "mlp", "widths": [], "init": {"name": "gaussian", "std": 0.0}},
+            {"epochs": size.epochs, "learning_rate": 4.0, "loss": "logistic"},
+        ),
+        "nearest": ({"name": "nearest"}, {"epochs": 0, "loss": "cross-entropy"}),
+        "relu": (
+            {"name": "mlp", "widths": [size.width]},
+            {"epochs": size.epochs, "learning_rate": 0.3, "loss": "logistic"},
+        ),
+    }[classifier]
+    corners = {"n": 4 * size.corners, "d": size.d, "corners": size.corners, "margin": MARGIN}
+    robust = {"name": "robust-accuracy", "eps": size.radii, "attack": "apgd-ce+fab-t"}
+    return {
+        "data": {"name": "lower-bound", **corners},
+        "model": model,
+        "training": {"optimizer": "gd", **training},
+        "probe": {"measures": ["accuracy", robust], "every": "end", "split": "test", "limit": size.points},
+        "grid": {"seed": list(range(10))},
+    }
+
+
+PARTS: dict[str, Part] = {
+    f"li2022-{classifier}": only_in("paper")(partial(vertices, classifier=classifier))
+    for classifier in ("linear", "nearest", "relu")
+}
