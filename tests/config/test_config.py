@@ -108,7 +108,7 @@ def test_optimisers_and_rates_with_settings_are_written_out() -> None:
 
 def test_reading_configurations_needs_no_torch() -> None:
     code = (
-        "import sys, undertow.runs, undertow.config.study_files, undertow.studies.stable_rank; "
+        "import sys, undertow.runs, undertow.config.study_files, undertow.studies.stable_rank.parts; "
         "sys.exit(any(m in sys.modules for m in ('torch', 'polars', 'altair')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -94,7 +94,7 @@ def test_checks_stand_apart_and_are_not_counted(tmp_path: Path) -> None:
     (reproduction,) = reproductions(store)
     first, *others = reproduction.study.claims
     checked = dataclasses.replace(first, check="it is so by construction", hindsight="drawn late")
-    study = dataclasses.replace(reproduction.study, claims=(checked, *others))
+    study = reproduction.study.but(claims=(checked, *others))
     reproduction = dataclasses.replace(reproduction, study=study)
     elements = Elements(render(gather(store, [(reproduction, judge(reproduction))])))
     text = " ".join(elements.text.split())
@@ -215,7 +215,7 @@ def test_a_claim_that_stumbles_over_missing_trials_is_undecided_and_over_none_an
         publish_stable_rank(folder, "paper", without=without)
         (reproduction,) = reproductions(ReadableStore(folder))
         claim = dataclasses.replace(reproduction.study.claims[0], test=stumbles)
-        study = dataclasses.replace(reproduction.study, claims=(claim,))
+        study = reproduction.study.but(claims=(claim,))
         broken = dataclasses.replace(reproduction, study=study)
         if without:
             (entry,) = judge(broken)
@@ -278,9 +278,7 @@ def test_names_and_notes_cannot_write_markup(tmp_path: Path) -> None:
             for entry in judge(reproduction)
         ]
         figures = tuple(dataclasses.replace(each, caption=EVIL) for each in reproduction.study.figures)
-        study = dataclasses.replace(
-            reproduction.study, title=EVIL, summary=EVIL, source=EVIL, figures=figures
-        )
+        study = reproduction.study.but(title=EVIL, summary=EVIL, source=EVIL, figures=figures)
         judged.append((dataclasses.replace(reproduction, study=study), entries))
     contents = gather(store, judged)
     contents.grids[0]["study"] = EVIL
@@ -300,9 +298,7 @@ def test_a_figure_that_cannot_be_drawn_says_so_and_spoils_nothing(tmp_path: Path
         raise KeyError("no such column")
 
     first, *others = reproduction.study.figures
-    study = dataclasses.replace(
-        reproduction.study, figures=(dataclasses.replace(first, draw=broken), *others)
-    )
+    study = reproduction.study.but(figures=(dataclasses.replace(first, draw=broken), *others))
     page = render(gather(store, [(dataclasses.replace(reproduction, study=study), judge(reproduction))]))
     assert "cannot be drawn from the records that are there (KeyError" in Elements(page).text
     assert len(packed(page, "packed-figures")["figures"]) == len(others)

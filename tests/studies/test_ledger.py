@@ -63,6 +63,7 @@ def study(keys: Sequence[str], **changes: Any) -> Study:
         source="nowhere",
         costs={},
         variants={"paper": "as printed"},
+    ).but(
         parts={"main": part, "other": other_part} if changes.pop("two", False) else {"main": part},
         figures=(),
         claims=tuple(changes.pop("claims", claims)),

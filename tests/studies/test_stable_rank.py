@@ -19,7 +19,8 @@ from undertow.studies import STUDIES, find
 from undertow.studies.kit.claim import Verdict
 from undertow.studies.kit.ledger import ledger
 from undertow.studies.kit.reproduction import reproductions
-from undertow.studies.stable_rank import INIT_SCALES, STUDY
+from undertow.studies.stable_rank import STUDY
+from undertow.studies.stable_rank.parts import INIT_SCALES
 
 CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
 

@@ -77,6 +77,7 @@ STUDY = Study(
         "paper-low-high": "the same with digits 0–4 against 5–9",
         "authors": "ten classes, Gaussian head, pixels in [-1, 1], no shuffling",
     },
+).but(
     parts={
         "grid": grid.grid,
         "full-grid": grid.full_grid,

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import polars
 
 from undertow.config.grid import OWN_SEEDS, StudyConfig
 from undertow.probe.records import COLUMNS
 from undertow.store.store import Store, StoredStudy
 from undertow.studies import STUDIES, find
 from undertow.studies.kit.study import SCALES, Study
-
-if TYPE_CHECKING:
-    import polars
 
 __all__ = ["Reproduction", "reproductions"]
 
@@ -45,8 +43,6 @@ class Reproduction:
 
     def frame(self, parts: Sequence[str]) -> polars.DataFrame:
         """The records of some of the parts; grid columns that none of them has are left out."""
-        import polars
-
         asked = frozenset(parts)
         if asked not in self._chosen:  # figures and claims ask for the same few parts again and again
             chosen = self._records.filter(polars.col("part").is_in(list(parts)))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import polars
 
-if TYPE_CHECKING:
-    import polars
-
-    from undertow.studies.kit.claim import Claim, Finding
+from undertow.studies.kit.claim import Claim, Finding
 
 __all__ = ["depends_on_unknown"]
 
@@ -19,8 +16,6 @@ def depends_on_unknown(claim: Claim, frame: polars.DataFrame, finding: Finding) 
     is asked again with numbers in their place, below and above all others of their kind. Whoever never looks at them
     finds the same three times.
     """
-    import polars
-
     unknown = frame["value"].is_nan()
     if not unknown.any():
         return ""
