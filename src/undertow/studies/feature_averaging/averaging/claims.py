@@ -8,6 +8,7 @@ numbers: half a logit for Ω(1), a factor of two for ratios that do not differ m
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import polars
@@ -142,7 +143,8 @@ def ratio_bounded(frame: polars.DataFrame, axis: str, where: str, **form: str) -
 
     Ratios differ by factors, and one huge one must not hide the others.
     """
-    table = _capped(networks(frame, _LAMBDA)).with_columns(doublings=polars.col("own_ratio").log(2))
+    doublings = polars.col("own_ratio").map_elements(math.log2, return_dtype=polars.Float64)
+    table = _capped(networks(frame, _LAMBDA)).with_columns(doublings=doublings)
     means = _means(table, axis, "own_ratio", **form)
     note = f"effect: log₂ of the largest λ_j/λ_l {where.format(table[axis].max())}{means}"
     return verdict(largest(table, axis), "doublings", over="max", below=1.0, note=note)

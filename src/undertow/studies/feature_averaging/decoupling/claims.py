@@ -26,9 +26,7 @@ _BY_K = tuple(f"decoupling-{count}" for count in BY_CLUSTERS)
 CLAIMS = Claims(_THEOREM, parts=("decoupling",), hindsight=SEEN)
 
 
-@CLAIMS.add(
-    "F-k", "With cluster labels every neuron learns its own feature: λ_ii = Ω(1).", figure="cosines"
-)
+@CLAIMS.add("F-k", "With cluster labels every neuron learns its own feature: λ_ii = Ω(1).", figure="cosines")
 def own_coefficient(frame: polars.DataFrame) -> Finding:
     """Per seed the smallest λ_ii, against 1/2."""
     table = networks(frame, "feature-coefficients")

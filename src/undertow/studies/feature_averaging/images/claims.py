@@ -64,7 +64,11 @@ def gain(frame: polars.DataFrame, how: str) -> Finding:
     by_radius = both.group_by("radius").agg(column("difference").mean()).sort("radius")
     points = ", ".join(f"{100 * more:+.0f} at {radius:g}" for radius, more in by_radius.rows())
     two, by_sum, by_largest = (
-        mean(table.filter(column("radius") == 0, column("kind") == kind, column("how") == f"{key}:gradient")["value"])
+        mean(
+            table.filter(column("radius") == 0, column("kind") == kind, column("how") == f"{key}:gradient")[
+                "value"
+            ]
+        )
         for kind, key in (("two", "sum"), ("ten", "sum"), ("ten", "max"))
     )
     effect = "mean distance of the closest error, in pixels" if whole else "robust accuracy"

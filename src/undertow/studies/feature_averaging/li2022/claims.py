@@ -51,7 +51,9 @@ def robust_exists(frame: polars.DataFrame) -> Finding:
         f"effect: robust accuracy of the nearest-neighbour classifier at ε = {RADIUS:g}, by attack; proved is 1 at "
         "every ε < 1, as vertices are 2 apart or more"
     )
-    return verdict(_robust(frame).filter(polars.col("part") == "li2022-nearest"), above=0.95, within=SHARE, note=note)
+    return verdict(
+        _robust(frame).filter(polars.col("part") == "li2022-nearest"), above=0.95, within=SHARE, note=note
+    )
 
 
 def _robust(frame: polars.DataFrame) -> polars.DataFrame:

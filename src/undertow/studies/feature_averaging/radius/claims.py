@@ -7,8 +7,6 @@ which the averaged direction −Σμ_+ + Σμ_− is one. "Beyond Ω(√(d/k))" 
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars
 
 from undertow.core.errors import InputError
@@ -221,5 +219,7 @@ def larger_gradients(frame: polars.DataFrame, other: str) -> Finding:
     both = compared(
         polars.concat([trained, rest]), "part", "averaging", other, value="steepness", on=["seed"]
     )
-    note = f"effect: ratio of mean ‖∇f‖/f at d = {d}, k = {k}; averaging over k/2 features predicts a ratio ∝ √k"
+    note = (
+        f"effect: ratio of mean ‖∇f‖/f at d = {d}, k = {k}; averaging over k/2 features predicts a ratio ∝ √k"
+    )
     return verdict(both, "ratio", above=1.0, within=POSITIVE, note=note)
