@@ -35,6 +35,8 @@ _STYLES = {
     "proved": (KINDS[0], (2, 2)),
     "√(d/2g)": ("#777777", (4, 3)),
 }
+_SIZES: Any = {"log": True, "ticks": "data", "form": "~g"}
+_LENGTH = Axis("mean radius", log=True)
 _BY_K = [f"{kind}-{count}" for kind in ("averaging", "decoupling") for count in BY_CLUSTERS]
 
 FIGURES = Figures()
@@ -56,7 +58,7 @@ def robust_accuracy(frame: polars.DataFrame) -> altair.TopLevelMixin:
         if name.startswith(f"{side}@") and not name.endswith("@reach")
     )
     share = Axis("share that survives", domain=(0.0, 1.1))
-    chart: Any = _plot(tidy, x="eps", x_axis=Axis("ε / √d"), y=share, title=f"d = {table['d'].max()}")
+    chart: Any = _plot(tidy, "eps", Axis("ε / √d"), share, f"d = {table['d'].max()}")
     marks = [{"eps": k**-0.5, "text": f"√(d/k), k = {k}"}, {"eps": 0.5**0.5, "text": "√(d/2)"}]
     rules = altair.Chart(altair.InlineData(values=marks)).encode(altair.X("eps:Q"))
     label = rules.mark_text(align="left", dx=4, color="#555").encode(y=altair.value(8), text="text:N")
@@ -91,9 +93,7 @@ def radius_by_size(frame: polars.DataFrame, axis: str, title: str, fixed: str) -
         for name, length, own in curves
         if set(length.meta.root_names()) <= set(own.columns)
     )
-    return _plot(
-        tidy, x=axis, x_axis=_log(title), y=_log("mean radius"), title=f"{fixed} = {table[fixed].max()}"
-    )
+    return _plot(tidy, axis, Axis(title, **_SIZES), _LENGTH, f"{fixed} = {table[fixed].max()}")
 
 
 @FIGURES.add("between", "From decoupled to averaged features", parts=["between"])
@@ -111,7 +111,7 @@ def between(frame: polars.DataFrame) -> altair.TopLevelMixin:
     )
     title = f"clusters for each neuron g; 1 is f_robust, {k // 2} averages a class"
     note = f"networks constructed from the centres, d = {d}, k = {k}"
-    return _plot(tidy, x="group", x_axis=_log(title), y=_log("mean radius"), title=note)
+    return _plot(tidy, "group", Axis(title, **_SIZES), _LENGTH, note)
 
 
 def _kinds(table: polars.DataFrame) -> list[tuple[str, str, polars.DataFrame]]:
@@ -123,12 +123,18 @@ def _kinds(table: polars.DataFrame) -> list[tuple[str, str, polars.DataFrame]]:
     return found
 
 
-def _log(title: str) -> Axis:
-    return Axis(title, log=True, ticks="data", form="~g")
-
-
-def _plot(tidy: polars.DataFrame, **options: Any) -> altair.TopLevelMixin:
+def _plot(tidy: polars.DataFrame, x: str, x_axis: Axis, y: Axis, title: str) -> altair.TopLevelMixin:
     """Colour and dash tell the kinds apart."""
     colours, dashes = ({name: style[end] for name, style in _STYLES.items()} for end in (0, 1))
-    plot = LinePlot(colour="curve", colours=colours, dash="curve", dashes=dashes, size=(400, 280), **options)
+    plot = LinePlot(
+        x=x,
+        x_axis=x_axis,
+        y=y,
+        colour="curve",
+        colours=colours,
+        dash="curve",
+        dashes=dashes,
+        title=title,
+        size=(400, 280),
+    )
     return plot.draw(tidy)
