@@ -16,18 +16,18 @@ from undertow.execution.sweep import sweep
 from undertow.report.figures import draw
 from undertow.store.store import Store
 from undertow.studies import find
-from undertow.studies.feature_averaging import averaging, decoupling, radius, robust_solution
-from undertow.studies.feature_averaging.sizes import exponents, networks
-from undertow.studies.feature_averaging.synthetic import BY_CLUSTERS, BY_DIMENSION, PARTS, THRESHOLD
+from undertow.studies.feature_averaging.averaging import parts as averaging
+from undertow.studies.feature_averaging.cluster_grids import BY_CLUSTERS, BY_DIMENSION, THRESHOLD
+from undertow.studies.feature_averaging.cluster_tables import networks
+from undertow.studies.feature_averaging.decoupling import parts as decoupling
+from undertow.studies.feature_averaging.radius import parts as radius
 from undertow.studies.kit.claim import Verdict
+from undertow.studies.kit.per_seed import exponents
 from undertow.studies.kit.reproduction import reproductions
 
 STUDY = find("feature-averaging")
-CLAIMS = {
-    claim.id: claim.test
-    for module in (averaging, radius, robust_solution, decoupling)
-    for claim in module.CLAIMS
-}
+CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
+PARTS = {**averaging.PARTS, **radius.PARTS, **decoupling.PARTS}
 DIMENSIONS = {"averaging": 3072, "averaging-half": 1536, "averaging-quarter": 768, "averaging-eighth": 384}
 COUNTS = dict(zip(BY_CLUSTERS, (4, 10, 20, 40), strict=True))
 

@@ -17,7 +17,7 @@ from typing import Any
 from undertow.studies.kit.scales import by_scale
 from undertow.studies.kit.study import Scale
 
-__all__ = ["BY_CLUSTERS", "BY_DIMENSION", "EPS", "SEEDS", "THRESHOLD", "Cell", "cell", "weights"]
+__all__ = ["BY_CLUSTERS", "BY_DIMENSION", "EPS", "FULL", "SEEDS", "THRESHOLD", "Cell", "cell", "weights"]
 
 SEEDS = list(range(10))
 HALF = 5

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import polars
 
-from undertow.studies.feature_averaging.cluster_grids import THRESHOLD
+from undertow.core.errors import InputError
+from undertow.studies.feature_averaging.cluster_grids import FULL, THRESHOLD
 from undertow.studies.kit.per_seed import by_value, mean
 from undertow.studies.kit.readings import after_training
 
-__all__ = ["SEEN", "in_every_part", "networks", "provable", "radii", "radius_by", "share_proved"]
+__all__ = [
+    "SEEN",
+    "at_paper_size",
+    "in_every_part",
+    "networks",
+    "provable",
+    "radii",
+    "radius_by",
+    "share_proved",
+]
 
 SEEN = "the line was written down after single exploratory trainings of both variants"
 """The hindsight of most claims on synthetic clusters."""
@@ -40,6 +50,14 @@ def in_every_part(table: polars.DataFrame) -> polars.DataFrame:
     """
     parts = polars.col("part")
     return table.filter(parts.n_unique().over("seed") == parts.n_unique())
+
+
+def at_paper_size(table: polars.DataFrame) -> polars.DataFrame:
+    """The networks at d = 3072, k = 10, by seed, for numbers that the theory gives at the paper's size."""
+    chosen = table.filter(polars.col("d") == FULL, polars.col("k") == 10).sort("seed")
+    if chosen.is_empty():
+        raise InputError(f"no network at d = {FULL}, k = 10: the number is of that size; try a larger scale")
+    return chosen
 
 
 def provable(table: polars.DataFrame, *, optimal: bool = False) -> polars.DataFrame:

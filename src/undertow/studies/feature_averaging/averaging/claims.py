@@ -14,13 +14,13 @@ from typing import Any
 import polars
 
 from undertow.studies.feature_averaging.cluster_grids import BY_DIMENSION
-from undertow.studies.feature_averaging.cluster_tables import SEEN, in_every_part, networks
+from undertow.studies.feature_averaging.cluster_tables import SEEN, at_paper_size, in_every_part, networks
 from undertow.studies.kit.claim import CORRELATION, POSITIVE, SHARE, Finding, decide
 from undertow.studies.kit.per_seed import by_value, exponents, verdict
 from undertow.studies.kit.readings import largest
-from undertow.studies.kit.statements import Claims
+from undertow.studies.kit.statements import Claims, PublishedNumbers
 
-__all__ = ["CLAIMS"]
+__all__ = ["CLAIMS", "PUBLISHED"]
 
 _SLIDES, _TALK = "Li, Pan, Lyu & Li 2025, slides", "Li 2024, talk"
 _LAMBDA = "feature-coefficients"
@@ -30,6 +30,25 @@ _FALLING = -0.05  # an exponent nearer to 0 changes less than a tenth over the d
 _CAP = 1000.0  # a ratio with a coefficient at or below zero is infinite; a mean over seeds needs a number
 
 CLAIMS = Claims(f"{_SLIDES}: Feature Averaging theorem", parts=tuple(BY_DIMENSION), hindsight=SEEN)
+# The slides print no measured numbers: these are what their statements give at the size of their experiments.
+PUBLISHED = PublishedNumbers(_SLIDES)
+
+
+@PUBLISHED.add(
+    "cosine of a neuron with a feature of its class, 1/√5 at k = 10",
+    0.447,
+    "Feature Averaging theorem, w ∝ Σμ_j",
+    parts=["averaging"],
+)
+@PUBLISHED.add(
+    "cosine of a neuron with its own feature, cluster labels",
+    1.0,
+    "Multiple-Info theorem, λ_ij = o(1), and the diagonal of Fig 1",
+    parts=["decoupling"],
+)
+def own_cosine(frame: polars.DataFrame) -> list[float]:
+    """Per seed the mean over neurons and their own features."""
+    return at_paper_size(networks(frame, "feature-cosines"))["own_mean"].to_list()
 
 
 @CLAIMS.add(

@@ -13,6 +13,7 @@ from undertow.core.errors import InputError
 from undertow.studies.feature_averaging.cluster_grids import BY_CLUSTERS, BY_DIMENSION
 from undertow.studies.feature_averaging.cluster_tables import (
     SEEN,
+    at_paper_size,
     in_every_part,
     networks,
     provable,
@@ -23,9 +24,9 @@ from undertow.studies.feature_averaging.cluster_tables import (
 from undertow.studies.kit.claim import POSITIVE, SHARE, Finding, decide
 from undertow.studies.kit.per_seed import exponents, mean, per_seed, verdict
 from undertow.studies.kit.readings import compared, largest
-from undertow.studies.kit.statements import Claims
+from undertow.studies.kit.statements import Claims, PublishedNumbers
 
-__all__ = ["CLAIMS"]
+__all__ = ["CLAIMS", "PUBLISHED"]
 
 _SLIDES = "Li, Pan, Lyu & Li 2025, slides"
 _THEOREM = f"{_SLIDES}: Averaged Features are Non-robust Features"
@@ -34,6 +35,27 @@ _BY_D = tuple(BY_DIMENSION)
 _BY_K = tuple(f"averaging-{count}" for count in BY_CLUSTERS)
 
 CLAIMS = Claims(_THEOREM, hindsight=SEEN)
+PUBLISHED = PublishedNumbers(_SLIDES)
+
+
+@PUBLISHED.add(
+    "radius of averaged features, √(d/k) at d = 3072, k = 10",
+    17.5,
+    "Averaged Features are Non-robust Features",
+    parts=["averaging"],
+    built=False,
+)
+@PUBLISHED.add(
+    "radius of f_robust, half the distance between centres at d = 3072",
+    39.2,
+    "There Exists the Robust Solution",
+    parts=["robust-by-d"],
+    built=True,
+)
+def attacked_length(frame: polars.DataFrame, *, built: bool) -> list[float]:
+    """Per seed the mean radius that the best attack finds; of f_robust with the optimal threshold."""
+    table = at_paper_size(radii(frame))
+    return (provable(table, optimal=True) if built else table)["attacked length"].to_list()
 
 
 @CLAIMS.add(
