@@ -197,6 +197,34 @@ class TestRadii:
             exponents(networks(frame, "cluster-radius"), "k", "accuracy")
 
 
+class TestPublished:
+    def test_ours_is_one_number_per_seed_at_the_papers_size(self) -> None:
+        ours = {number.what.partition(",")[0]: number.ours for number in STUDY.published}
+        frame = by_dimension("feature-cosines", lambda d, seed: {"own_mean": d + 0.1 * seed})
+        cosines = ours["cosine of a neuron with a feature of its class"](frame)
+        assert cosines == pytest.approx([3072 + 0.1 * seed for seed in range(10)])
+        built = polars.DataFrame(
+            row
+            for threshold, value in ((0.5, 0.1), (THRESHOLD, 0.7))
+            for d in DIMENSIONS.values()
+            for row in rows(
+                "robust-by-d", "cluster-radius", {"attacked": value}, seed=0, d=d, k=10, threshold=threshold
+            )
+        )
+        assert ours["radius of f_robust"](built) == pytest.approx([0.7 * 3072**0.5])
+
+    def test_another_size_has_no_such_number(self) -> None:
+        small = polars.DataFrame(rows("averaging", "cluster-radius", {"attacked": 0.3}, seed=0, d=384, k=4))
+        number = next(each for each in STUDY.published if each.what.startswith("radius of averaged"))
+        with pytest.raises(InputError, match="no network at d = 3072, k = 10"):
+            number.ours(small)
+
+    def test_numbers_are_those_of_the_formulas(self) -> None:
+        formulas = {0.447: 1 / math.sqrt(5), 17.5: math.sqrt(3072 / 10), 39.2: math.sqrt(3072 / 2), 1.0: 1.0}
+        assert {number.value for number in STUDY.published} == set(formulas)
+        assert all(printed == pytest.approx(exact, abs=0.03) for printed, exact in formulas.items())
+
+
 @pytest.mark.parametrize("variant", ["paper", "slides"])
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
 def test_grids_follow_the_paper(scale: str, variant: str) -> None:

@@ -413,17 +413,19 @@ def run(tmp_path: Path, topic: str) -> polars.DataFrame:
     return frames
 
 
+def chosen(frame: polars.DataFrame, parts: Sequence[str]) -> polars.DataFrame:
+    """What a figure or a claim is given: the records of its parts, without columns that none of them has."""
+    own = frame.filter(polars.col("part").is_in(list(parts)))
+    return own.select([column for column in own if column.null_count() < len(column)])
+
+
 @pytest.mark.parametrize("topic", ["kkt", "simplicity", "frozen_features"])
 def test_a_small_run_ends_in_figures_and_evidence(tmp_path: Path, topic: str) -> None:
     frame = run(tmp_path, topic)
-    for each in figures_of(topic):
-        chosen = frame.filter(polars.col("part").is_in(each.parts))
-        assert (
-            '"$schema"' in each.draw(chosen.select([c for c in chosen if c.null_count() < len(c)])).to_json()
-        )
+    for figure in figures_of(topic):
+        assert '"$schema"' in figure.draw(chosen(frame, figure.parts)).to_json()
     for each in claims_of(topic):
-        chosen = frame.filter(polars.col("part").is_in(each.parts))
-        found = each.test(chosen.select([c for c in chosen if c.null_count() < len(c)]))
+        found = each.test(chosen(frame, each.parts))
         assert found.n <= 1
         assert found.verdict is Verdict.UNDECIDED
 
@@ -432,10 +434,7 @@ def test_a_small_run_ends_in_figures_and_evidence(tmp_path: Path, topic: str) ->
 @pytest.mark.parametrize("topic", ["min_vidal", "manifold", "li2022", "images"])
 def test_the_other_small_runs_too(tmp_path: Path, topic: str) -> None:
     frame = run(tmp_path, topic)
-    for each in figures_of(topic):
-        chosen = frame.filter(polars.col("part").is_in(each.parts))
-        if not chosen.is_empty():
-            assert (
-                '"$schema"'
-                in each.draw(chosen.select([c for c in chosen if c.null_count() < len(c)])).to_json()
-            )
+    for figure in figures_of(topic):
+        own = chosen(frame, figure.parts)
+        if not own.is_empty():
+            assert '"$schema"' in figure.draw(own).to_json()

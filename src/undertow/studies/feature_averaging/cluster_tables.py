@@ -60,6 +60,11 @@ def at_paper_size(table: polars.DataFrame) -> polars.DataFrame:
     return chosen
 
 
+def most(table: polars.DataFrame, axis: str) -> int:
+    """The largest value of an axis of whole numbers."""
+    return int(max(table[axis].to_list()))
+
+
 def provable(table: polars.DataFrame, *, optimal: bool = False) -> polars.DataFrame:
     """Of the f_robust networks those with threshold 1/2, whose radius linear bounds prove, or the ``optimal`` ones."""
     return table.filter((polars.col("threshold") - (THRESHOLD if optimal else 0.5)).abs() < 1e-9)

@@ -14,7 +14,13 @@ from typing import Any
 import polars
 
 from undertow.studies.feature_averaging.cluster_grids import BY_DIMENSION
-from undertow.studies.feature_averaging.cluster_tables import SEEN, at_paper_size, in_every_part, networks
+from undertow.studies.feature_averaging.cluster_tables import (
+    SEEN,
+    at_paper_size,
+    in_every_part,
+    most,
+    networks,
+)
 from undertow.studies.kit.claim import CORRELATION, POSITIVE, SHARE, Finding, decide
 from undertow.studies.kit.per_seed import by_value, exponents, verdict
 from undertow.studies.kit.readings import largest
@@ -108,7 +114,7 @@ def at_the_largest_d(
 ) -> Finding:
     """Per seed the worst neuron's or network's reading at the largest d, against a line."""
     table = networks(frame, measure)
-    note = f"effect: {what} at d = {table['d'].max()}; by d: {_means(table, 'd', key)}"
+    note = f"effect: {what} at d = {most(table, 'd')}; by d: {_means(table, 'd', key)}"
     return verdict(largest(table, "d"), key, note=note, **line)
 
 

@@ -12,7 +12,7 @@ from undertow.drawing.heat_map import HeatMap
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.palette import KINDS
 from undertow.drawing.titles import small_title
-from undertow.studies.feature_averaging.cluster_tables import networks
+from undertow.studies.feature_averaging.cluster_tables import most, networks
 from undertow.studies.kit.readings import after_training, measured, split_key
 from undertow.studies.kit.statements import Figures
 
@@ -33,7 +33,7 @@ def cosine_maps(frame: polars.DataFrame) -> altair.TopLevelMixin:
         column="part",
         x_title="feature μ_j, positive class first",
         y_title="neuron, positive sign first",
-        title=f"cos(w_r, μ_j) after training, d = {frame['d'].max()}",
+        title=f"cos(w_r, μ_j) after training, d = {most(frame, 'd')}",
         side=300,
         letters=9,
     )
@@ -57,7 +57,7 @@ def coefficients_over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
         pair=polars.format("{}:{}", "neuron", "feature"),
     )
     scale = altair.Scale(domain=sides, range=list(KINDS[:2]))
-    text = f"λ of w(t) − w(0) for every neuron and feature, seed {seed}, d = {frame['d'].max()}"
+    text = f"λ of w(t) − w(0) for every neuron and feature, seed {seed}, d = {most(frame, 'd')}"
     chart: altair.TopLevelMixin = (
         altair.Chart(altair.InlineData(values=tidy.sort("pair", "step").to_dicts()))
         .mark_line(strokeWidth=0.8, opacity=0.6)
@@ -92,7 +92,7 @@ def spread_by_start(frame: polars.DataFrame) -> altair.TopLevelMixin:
         x_axis=Axis("start σ_w; the last is 1/√d", log=True, ticks="data", form="~g"),
         y=Axis("distance from averaging", zero=True),
         colour="curve",
-        title=f"0 is exact averaging; d = {change['d'].max()}",
+        title=f"0 is exact averaging; d = {most(change, 'd')}",
         size=(400, 280),
     ).draw(tidy)
 

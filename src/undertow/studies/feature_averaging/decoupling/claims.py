@@ -11,7 +11,7 @@ from __future__ import annotations
 import polars
 
 from undertow.studies.feature_averaging.cluster_grids import BY_CLUSTERS
-from undertow.studies.feature_averaging.cluster_tables import SEEN, networks, radii, radius_by
+from undertow.studies.feature_averaging.cluster_tables import SEEN, most, networks, radii, radius_by
 from undertow.studies.kit.claim import POSITIVE, Finding, decide
 from undertow.studies.kit.per_seed import exponents, mean, verdict
 from undertow.studies.kit.readings import compared
@@ -32,7 +32,7 @@ def own_coefficient(frame: polars.DataFrame) -> Finding:
     table = networks(frame, "feature-coefficients")
     dead = table.filter(polars.col("own_least") < 1e-3).height
     note = (
-        f"effect: smallest λ_ii, k = {table['k'].max()}; {dead} of {table.height} networks have a dead neuron, off on "
+        f"effect: smallest λ_ii, k = {most(table, 'k')}; {dead} of {table.height} networks have a dead neuron, off on "
         "every point of its cluster at the start (which has probability 1/(n/k + 1) for n/k points)"
     )
     return verdict(table, "own_least", over="min", above=0.5, note=note)
@@ -46,7 +46,7 @@ def own_coefficient(frame: polars.DataFrame) -> Finding:
 def cross_coefficients(frame: polars.DataFrame) -> Finding:
     """Per seed the largest |λ_ij| relative to the mean λ_ii, against 1/10."""
     table = networks(frame, "feature-coefficients")
-    note = f"effect: largest |λ_ij| / mean λ_ii, k = {table['k'].max()}"
+    note = f"effect: largest |λ_ij| / mean λ_ii, k = {most(table, 'k')}"
     return verdict(table, "cross_share", over="max", below=0.1, within=POSITIVE, note=note)
 
 

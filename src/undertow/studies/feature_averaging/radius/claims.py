@@ -7,6 +7,8 @@ which the averaged direction −Σμ_+ + Σμ_− is one. "Beyond Ω(√(d/k))" 
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars
 
 from undertow.core.errors import InputError
@@ -15,6 +17,7 @@ from undertow.studies.feature_averaging.cluster_tables import (
     SEEN,
     at_paper_size,
     in_every_part,
+    most,
     networks,
     provable,
     radii,
@@ -22,7 +25,7 @@ from undertow.studies.feature_averaging.cluster_tables import (
     share_proved,
 )
 from undertow.studies.kit.claim import POSITIVE, SHARE, Finding, decide
-from undertow.studies.kit.per_seed import exponents, mean, per_seed, verdict
+from undertow.studies.kit.per_seed import exponents, mean, verdict
 from undertow.studies.kit.readings import compared, largest
 from undertow.studies.kit.statements import Claims, PublishedNumbers
 
@@ -80,7 +83,7 @@ def collapse(frame: polars.DataFrame, key: str, what: str) -> Finding:
     Errors are not robust either: how many there are tells what the attack has to answer for.
     """
     table = in_every_part(networks(frame, "cluster-radius"))
-    clean = min(per_seed(table, "accuracy", "min"))
+    clean = min(table["accuracy"].drop_nulls().to_list())
     note = f"effect: {what}, the largest over all d and k; before any attack {clean:.3g} or more"
     return verdict(table, key, over="max", below=0.05, within=SHARE, note=note)
 
@@ -129,7 +132,7 @@ def collapse(frame: polars.DataFrame, key: str, what: str) -> Finding:
     built=True,
 )
 def radius_exponent(
-    frame: polars.DataFrame, axis: str, claimed: float, *, built: bool = False, **line: float
+    frame: polars.DataFrame, axis: str, claimed: float, *, built: bool = False, **line: Any
 ) -> Finding:
     """Per seed the exponent of the mean attacked radius in d or k, or of f_robust's proved one, against a line."""
     table, side = (provable(radii(frame)), "certified") if built else (radii(frame), "attacked")
@@ -164,7 +167,7 @@ def other_biases(frame: polars.DataFrame, key: str, what: str) -> Finding:
     reach = "unknown: no choice was accurate" if found.is_empty() else f"{mean(found):.2f}√(d/k)"
     note = (
         f"effect: best robust accuracy at 2.5√(d/k) against the averaged direction over {what}, "
-        f"k = {table['k'].max()}; the best mean radius of an accurate choice is {reach}"
+        f"k = {most(table, 'k')}; the best mean radius of an accurate choice is {reach}"
     )
     # A network without any accurate choice is no evidence for what holds of accurate ones.
     return verdict(table.drop_nulls(key), key, over="max", below=0.05, within=SHARE, note=note)
@@ -187,7 +190,7 @@ def direction_optimal(frame: polars.DataFrame) -> Finding:
         f"{mean(table[side]):.3f}" for side in ("certified", "exact", "attacked", "averaged")
     )
     note = (
-        f"effect: radius along −Σμ_+ + Σμ_− / exact radius at d = {table['d'].max()}; in units of √d "
+        f"effect: radius along −Σμ_+ + Σμ_− / exact radius at d = {most(table, 'd')}; in units of √d "
         f"certified ≥ {certified} ({100 * share_proved(table):.0f} % proved), exact {exact}, "
         f"best attack ≤ {attacked}, averaged direction {averaged}"
     )
@@ -234,7 +237,7 @@ def larger_gradients(frame: polars.DataFrame, other: str) -> Finding:
     """Per seed ‖∇f‖/f of the trained network over that of another one, at the same d and k, against 1."""
     table = networks(frame, "cluster-radius")
     trained = largest(table.filter(polars.col("part") == "averaging"), "d")
-    d, k = trained["d"].max(), trained["k"].max()
+    d, k = most(trained, "d"), most(trained, "k")
     rest = table.filter(polars.col("part") == other, polars.col("d") == d, polars.col("k") == k)
     if other == "robust-by-d":
         rest = provable(rest, optimal=True)

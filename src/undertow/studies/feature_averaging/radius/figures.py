@@ -11,7 +11,7 @@ from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.palette import KINDS
 from undertow.studies.feature_averaging.cluster_grids import BY_CLUSTERS, BY_DIMENSION
-from undertow.studies.feature_averaging.cluster_tables import networks, provable, radii
+from undertow.studies.feature_averaging.cluster_tables import most, networks, provable, radii
 from undertow.studies.kit.readings import largest
 from undertow.studies.kit.statements import Figures
 
@@ -50,7 +50,7 @@ FIGURES = Figures()
 def robust_accuracy(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Share of the points that survive ε, by network and side; the two rules are √(d/k) and √(d/2)."""
     table = largest(networks(frame, "cluster-radius"), "d")
-    k = int(table.filter(polars.col("part") == "averaging")["k"][0])
+    k = most(table.filter(polars.col("part") == "averaging"), "k")
     tidy = polars.concat(
         own.select("seed", value=name, curve=polars.lit(curve), eps=float(name.rpartition("@")[2]))
         for curve, side, own in _kinds(table)
@@ -58,7 +58,7 @@ def robust_accuracy(frame: polars.DataFrame) -> altair.TopLevelMixin:
         if name.startswith(f"{side}@") and not name.endswith("@reach")
     )
     share = Axis("share that survives", domain=(0.0, 1.1))
-    chart: Any = _plot(tidy, "eps", Axis("ε / √d"), share, f"d = {table['d'].max()}")
+    chart: Any = _plot(tidy, "eps", Axis("ε / √d"), share, f"d = {most(table, 'd')}")
     marks = [{"eps": k**-0.5, "text": f"√(d/k), k = {k}"}, {"eps": 0.5**0.5, "text": "√(d/2)"}]
     rules = altair.Chart(altair.InlineData(values=marks)).encode(altair.X("eps:Q"))
     label = rules.mark_text(align="left", dx=4, color="#555").encode(y=altair.value(8), text="text:N")
@@ -93,14 +93,14 @@ def radius_by_size(frame: polars.DataFrame, axis: str, title: str, fixed: str) -
         for name, length, own in curves
         if set(length.meta.root_names()) <= set(own.columns)
     )
-    return _plot(tidy, axis, Axis(title, **_SIZES), _LENGTH, f"{fixed} = {table[fixed].max()}")
+    return _plot(tidy, axis, Axis(title, **_SIZES), _LENGTH, f"{fixed} = {most(table, fixed)}")
 
 
 @FIGURES.add("between", "From decoupled to averaged features", parts=["between"])
 def between(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The constructed networks with groups of 1 … k/2 clusters for each neuron, and √(d/2g)."""
     table, column = radii(frame), polars.col
-    d, k = int(table["d"][0]), int(table["k"][0])
+    d, k = most(table, "d"), most(table, "k")
     values = {
         "best attack": column("attacked length"),
         "proved": column("certified length"),
