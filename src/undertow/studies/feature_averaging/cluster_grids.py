@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale
+from undertow.studies.kit.settings import after_training_on_test, gradient_descent, two_layer
 from undertow.studies.kit.study import Scale
 
 __all__ = ["BY_CLUSTERS", "BY_DIMENSION", "EPS", "FULL", "SEEDS", "THRESHOLD", "Cell", "cell", "weights"]
@@ -83,53 +84,37 @@ class Cell:
         exact = size.points if largest else size.exact
         return {"name": "cluster-radius", "eps": eps, "exact": exact, "shorten": shorten, **options}
 
-    def probe(self, measures: list[Any]) -> dict[str, Any]:
-        return {"measures": measures, "every": "end", "split": "test", "limit": self.size.points}
-
     def binary(self, measures: list[Any], grid: Mapping[str, Any]) -> dict[str, Any]:
         """The ±1/m network with biases, logistic loss, full-batch gradient descent."""
         return {
             "data": {"name": "d-binary", "n": self.n, "d": self.d, "k": self.k},
-            "model": {
-                "name": "two-layer",
-                "width": 2 * HALF,
-                "init": self._start(bias=True),
-                "bias": "hidden",
-                "head": "balanced-signs",
-            },
+            "model": self._network(2 * HALF, bias="hidden", head="balanced-signs"),
             "training": self._training("logistic"),
-            "probe": self.probe(measures),
+            "probe": after_training_on_test(measures, self.size.points),
             "grid": {**grid, "seed": SEEDS},
         }
 
     def by_label(self, *, pairs: bool) -> dict[str, Any]:
         """One neuron for each cluster, no biases, cross-entropy over the clusters."""
         radii = self.radius(largest=pairs), self.radius(largest=pairs, decision="native")
-        start = self._start(bias=False)
         return {
             "data": {"name": "d-binary", "n": self.n, "d": self.d, "k": self.k, "labels": "clusters"},
-            "model": {"name": "two-layer", "width": self.k, "init": start, "head": "class-means"},
+            "model": self._network(self.k, head="class-means"),
             "training": self._training("cross-entropy"),
-            "probe": self.probe([*weights(pairs=pairs), *radii, "accuracy"]),
+            "probe": after_training_on_test([*weights(pairs=pairs), *radii, "accuracy"], self.size.points),
             "grid": {**self.axes, "seed": SEEDS},
         }
 
-    def _start(self, *, bias: bool) -> dict[str, Any]:
-        slides = self.variant == "slides"
-        std, bias_std = (1 / math.sqrt(self.d), 1 / self.d) if slides else (1e-5, 1e-5)
-        return {"name": "gaussian", "std": std, "bias": bias_std if bias else 0.0}
+    def _network(self, width: int, **more: Any) -> dict[str, Any]:
+        std, bias = (1 / math.sqrt(self.d), 1 / self.d) if self.variant == "slides" else (1e-5, 1e-5)
+        return two_layer(width, std, bias_std=bias if "bias" in more else 0.0, **more)
 
     def _training(self, loss: str) -> dict[str, Any]:
         slides = self.variant == "slides"
-        return {
-            "optimizer": "gd",
-            "learning_rate": 1 / math.sqrt(self.d) if slides else 0.001 * FULL / self.d,
-            "epochs": self.steps,
-            "loss": loss,
-            # What training adds to the slides' start is smaller than the start: float32 would show in the residual.
-            "dtype": "float64" if slides else "float32",
-            "frozen": ["output.weight"],
-        }
+        rate = 1 / math.sqrt(self.d) if slides else 0.001 * FULL / self.d
+        # What training adds to the slides' start is smaller than the start: float32 would show in the residual.
+        dtype = "float64" if slides else "float32"
+        return {**gradient_descent(rate, self.steps, loss=loss, fixed_head=True), "dtype": dtype}
 
 
 def cell(scale: Scale, variant: str, *, divide: int = 1, count: str | None = None) -> Cell:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
+from undertow.studies.kit.settings import after_training_on_test, gradient_descent, two_layer
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
@@ -28,6 +29,7 @@ def heads(scale: Scale, *, classes: int) -> dict[str, Any]:
     scikit-learn's digits.
     """
     size, two = _SIZES[scale], classes == 2
+    head, loss = ("balanced-signs", "logistic") if two else ("class-means", "cross-entropy")
     task = "first-last" if size.of == "cifar10" else "parity"
     return {
         "data": {
@@ -40,20 +42,9 @@ def heads(scale: Scale, *, classes: int) -> dict[str, Any]:
             "epochs": size.epochs,
             "batch_size": size.batch,
         },
-        "model": {
-            "name": "two-layer",
-            "width": 30,
-            "init": {"name": "gaussian", "std": 1e-5},
-            "head": "balanced-signs" if two else "class-means",
-        },
-        "training": {
-            "optimizer": "gd",
-            "learning_rate": 0.05,
-            "epochs": size.steps,
-            "loss": "logistic" if two else "cross-entropy",
-            "frozen": ["output.weight"],
-        },
-        "probe": {"measures": ["feature-cosines", "accuracy"], "every": "end", "split": "test"},
+        "model": two_layer(30, 1e-5, head=head),
+        "training": gradient_descent(0.05, size.steps, loss=loss, fixed_head=True),
+        "probe": after_training_on_test(["feature-cosines", "accuracy"]),
         "grid": {"of": [size.of], "centred": [False, True], "seed": list(range(10))},
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from undertow.studies.kit.presence import present
 from undertow.studies.kit.scales import by_scale, only_in
+from undertow.studies.kit.settings import after_training_on_test
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
@@ -31,18 +32,13 @@ def digits(scale: Scale, *, classes: int) -> dict[str, Any]:
     mnist = scale == "paper" or (scale == "laptop" and present("mnist"))
     name, limit = "mnist" if mnist else "digits", 5000 if mnist and scale == "laptop" else None
     eps = _RADII[name][size.radii]
-    attacks = {"eps": eps, "square": eps[size.square], "plain": size.plain}
+    ways = {"eps": eps, "square": eps[size.square], "plain": size.plain}
+    attacks = {"name": "supervision", "task": "parity", **ways}
     return {
         "data": {"name": name, "limit": limit, "task": "parity" if classes == 2 else None},
         "model": {"name": "mlp", "widths": [size.width]},
         "training": _training(classes, rate=0.003, epochs=size.epochs),
-        "probe": {
-            "measures": [{"name": "supervision", "task": "parity", **attacks}],
-            "every": "end",
-            "split": "test",
-            "limit": size.points,
-            "examples": 4,  # for the report's grid browser
-        },
+        "probe": {**after_training_on_test([attacks], size.points), "examples": 4},  # for the grid browser
         "grid": {"data.name": [name], "seed": list(range(10))},
     }
 
@@ -56,7 +52,7 @@ def cifar(scale: Scale, *, classes: int) -> dict[str, Any] | None:
         "data": {"name": "cifar10", "task": "first-last" if classes == 2 else None},
         "model": {"name": "resnet", "image": [3, 32, 32], "channels": [32, 64, 128], "blocks": 1},
         "training": {**_training(classes, rate=0.001, epochs=12), "matmul_precision": "tf32"},
-        "probe": {"measures": [attacks], "every": "end", "split": "test", "limit": 500},
+        "probe": after_training_on_test([attacks], 500),
         "grid": {"data.name": ["cifar10"], "seed": list(range(10))},
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
+from undertow.studies.kit.settings import gradient_descent, two_layer
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
@@ -24,20 +25,8 @@ def kkt(scale: Scale) -> dict[str, Any]:
     size = _SIZES[scale]
     return {
         "data": {"name": "d-binary", "n": size.n, "d": size.d, "k": size.k},
-        "model": {
-            "name": "two-layer",
-            "width": 10,
-            "init": {"name": "gaussian", "std": 1e-5, "bias": 1e-5},
-            "bias": "hidden",
-            "head": "balanced-signs",
-        },
-        "training": {
-            "optimizer": "gd",
-            "learning_rate": size.rate,
-            "epochs": size.steps,
-            "loss": "logistic",
-            "frozen": ["output.weight"],
-        },
+        "model": two_layer(10, 1e-5, bias_std=1e-5, bias="hidden", head="balanced-signs"),
+        "training": gradient_descent(size.rate, size.steps, fixed_head=True),
         "probe": {
             "measures": [
                 {"name": "kkt", "parameters": ["hidden"]},

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
+from undertow.studies.kit.settings import after_training_on_test, gradient_descent
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["MARGIN", "PARTS", "RADIUS"]
@@ -28,24 +29,20 @@ def vertices(scale: Scale, *, classifier: str) -> dict[str, Any]:
     """Logistic regression (``linear``) or a two-layer ReLU network, free to remember the vertices or not (``relu``), by
     gradient descent; or the nearest-neighbour classifier (``nearest``), which is not trained."""
     size = _SIZES[scale]
+    linear = {"name": "mlp", "widths": [], "init": {"name": "gaussian", "std": 0.0}}
+    relu = {"name": "mlp", "widths": [size.width]}
     model, training = {
-        "linear": (
-            {"name": "mlp", "widths": [], "init": {"name": "gaussian", "std": 0.0}},
-            {"epochs": size.epochs, "learning_rate": 4.0, "loss": "logistic"},
-        ),
-        "nearest": ({"name": "nearest"}, {"epochs": 0, "loss": "cross-entropy"}),
-        "relu": (
-            {"name": "mlp", "widths": [size.width]},
-            {"epochs": size.epochs, "learning_rate": 0.3, "loss": "logistic"},
-        ),
+        "linear": (linear, gradient_descent(4.0, size.epochs)),
+        "nearest": ({"name": "nearest"}, {"optimizer": "gd", "epochs": 0, "loss": "cross-entropy"}),
+        "relu": (relu, gradient_descent(0.3, size.epochs)),
     }[classifier]
     corners = {"n": 4 * size.corners, "d": size.d, "corners": size.corners, "margin": MARGIN}
     robust = {"name": "robust-accuracy", "eps": size.radii, "attack": "apgd-ce+fab-t"}
     return {
         "data": {"name": "lower-bound", **corners},
         "model": model,
-        "training": {"optimizer": "gd", **training},
-        "probe": {"measures": ["accuracy", robust], "every": "end", "split": "test", "limit": size.points},
+        "training": training,
+        "probe": after_training_on_test(["accuracy", robust], size.points),
         "grid": {"seed": list(range(10))},
     }
 

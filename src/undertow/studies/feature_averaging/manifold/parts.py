@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
+from undertow.studies.kit.settings import after_training_on_test, gradient_descent, two_layer
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
@@ -39,20 +40,9 @@ def subspace(scale: Scale) -> dict[str, Any]:
     plane = {"name": "off-manifold", "plane": "axes", "dimension": size.d, "rounds": size.rounds}
     return {
         "data": {"name": "axis-clusters", **clusters},
-        "model": {
-            "name": "two-layer",
-            "width": size.width,
-            "init": {"name": "gaussian", "std": he},
-            "bias": "hidden",
-        },
-        "training": {
-            "optimizer": "gd",
-            "learning_rate": 0.1,
-            "epochs": size.epochs,
-            "loss": "logistic",
-            "frozen": ["output.weight"],
-        },
-        "probe": {"measures": [plane, "accuracy"], "every": "end", "split": "test", "limit": size.points},
+        "model": two_layer(size.width, he, bias="hidden"),
+        "training": gradient_descent(0.1, size.epochs, fixed_head=True),
+        "probe": after_training_on_test([plane, "accuracy"], size.points),
         "grid": {"std": [1e-4, he], "seed": list(range(10))},
     }
 
@@ -72,7 +62,7 @@ def pca(scale: Scale) -> dict[str, Any]:
             "batch_size": 128,
             "epochs": size.epochs,
         },
-        "probe": {"measures": [plane, "accuracy"], "every": "end", "split": "test", "limit": size.points},
+        "probe": after_training_on_test([plane, "accuracy"], size.points),
         "grid": {"data.name": [size.data], "seed": list(range(10))},
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
+from undertow.studies.kit.settings import after_training_on_test
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
@@ -45,7 +46,7 @@ def powers(scale: Scale) -> dict[str, Any]:
             "epochs": size.epochs,
             "loss": "exponential",
         },
-        "probe": {"measures": measures, "every": "end", "split": "test", "limit": size.points},
+        "probe": after_training_on_test(measures, size.points),
         "grid": {"power": [1.0, 3.0], "sigma": noises, "seed": list(range(10))},
     }
 

@@ -13,6 +13,7 @@ from undertow.studies.feature_averaging.cluster_grids import (
     cell,
     weights,
 )
+from undertow.studies.kit.settings import after_training_on_test
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
@@ -45,7 +46,7 @@ def constructed(scale: Scale, variant: str, *, axis: str) -> dict[str, Any] | No
         "data": {"name": "d-binary", "n": k[-1], "d": dimensions[0], "k": k[0]},
         "model": {"name": "grouped-centres"},
         "training": {"epochs": 0, "loss": "logistic", "dtype": "float64"},
-        "probe": whole.probe(measures),
+        "probe": after_training_on_test(measures, whole.size.points),
         "grid": {
             "data.d": dimensions,
             "data.k": k,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
+from undertow.studies.kit.settings import gradient_descent, two_layer
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
@@ -31,8 +32,8 @@ def slabs(scale: Scale) -> dict[str, Any]:
     measures = ["randomised-features", {"name": "loss", "kind": "logistic"}]
     return {
         "data": {"name": "slabs", "n": size.n, "d": size.d, "pieces": 5, "margin": 0.1},
-        "model": _two_layer(size.width, std=0.01),
-        "training": {"optimizer": "gd", "learning_rate": 0.3, "epochs": size.epochs, "loss": "logistic"},
+        "model": two_layer(size.width, 0.01, bias="hidden"),
+        "training": gradient_descent(0.3, size.epochs),
         "probe": {"measures": measures, "every": "log", "split": "test", "limit": size.points},
         "grid": {"std": [0.01, 1.0 / size.d**0.5], "seed": list(range(10))},
     }
@@ -44,25 +45,10 @@ def early_linear(scale: Scale) -> dict[str, Any]:
     size = _EARLY[scale]
     return {
         "data": {"name": size.data, "limit": size.n, "normalise": "standardised", "task": "parity"},
-        "model": _two_layer(size.width, std=0.001),
-        "training": {
-            "optimizer": "gd",
-            "learning_rate": 0.5,
-            "epochs": size.epochs,
-            "loss": "logistic",
-            "frozen": ["output.weight"],
-        },
+        "model": two_layer(size.width, 0.001, bias="hidden"),
+        "training": gradient_descent(0.5, size.epochs, fixed_head=True),
         "probe": {"measures": ["linear-likeness"], "every": "log", "split": "test"},
         "grid": {"data.name": [size.data], "seed": list(range(10))},
-    }
-
-
-def _two_layer(width: int, *, std: float) -> dict[str, Any]:
-    return {
-        "name": "two-layer",
-        "width": width,
-        "init": {"name": "gaussian", "std": std},
-        "bias": "hidden",
     }
 
 
