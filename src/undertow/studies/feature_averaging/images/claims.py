@@ -53,9 +53,11 @@ def gain(frame: polars.DataFrame, how: str) -> Finding:
     """
     column, table = polars.col, accuracies(frame)
     chosen = table.filter(column("how") == how)
-    if chosen.is_empty():
+    if not (chosen["radius"] > 0).any():
         raise InputError(f"no record of {how}: not every scale runs every attack")
     both = compared(chosen, "kind", "ten", "two", value="value", on=["seed", "radius"])
+    if 2 * len(both) != len(chosen):  # an area with a radius left out would be another one
+        raise InputError(f"{how} has records of one kind of networks where the other has none")
     whole = 0.0 in both["radius"]
     values = [
         float(np.trapezoid(one["difference"], one["radius"])) if whole else mean(one["difference"])
@@ -63,12 +65,9 @@ def gain(frame: polars.DataFrame, how: str) -> Finding:
     ]
     by_radius = both.group_by("radius").agg(column("difference").mean()).sort("radius")
     points = ", ".join(f"{100 * more:+.0f} at {radius:g}" for radius, more in by_radius.rows())
+    clean = table.filter(column("radius") == 0)
     two, by_sum, by_largest = (
-        mean(
-            table.filter(column("radius") == 0, column("kind") == kind, column("how") == f"{key}:gradient")[
-                "value"
-            ]
-        )
+        mean(clean.filter(column("kind") == kind, column("how") == f"{key}:gradient")["value"])
         for kind, key in (("two", "sum"), ("ten", "sum"), ("ten", "max"))
     )
     effect = "mean distance of the closest error, in pixels" if whole else "robust accuracy"

@@ -38,7 +38,8 @@ def digits(scale: Scale, *, classes: int) -> dict[str, Any]:
         "data": {"name": name, "limit": limit, "task": "parity" if classes == 2 else None},
         "model": {"name": "mlp", "widths": [size.width]},
         "training": _training(classes, rate=0.003, epochs=size.epochs),
-        "probe": {**after_training_on_test([attacks], size.points), "examples": 4},  # for the grid browser
+        # The examples are for the report's grid browser.
+        "probe": {**after_training_on_test([attacks], size.points), "examples": 4},
         "grid": {"data.name": [name], "seed": list(range(10))},
     }
 

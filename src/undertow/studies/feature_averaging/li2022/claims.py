@@ -25,9 +25,9 @@ CLAIMS = Claims(
 )
 def linear_is_fragile(frame: polars.DataFrame) -> Finding:
     """Per seed the linear classifier's clean accuracy less its robust accuracy at the radius."""
-    clean = after_training(frame, "accuracy").select("part", "seed", clean="value")
-    both = _robust(frame).rename({"value": "robust"}).join(clean, on=["part", "seed"])
-    both = both.filter(polars.col("part") == "li2022-linear")
+    clean = _accuracy(frame, "li2022-linear").select("seed", clean="value")
+    robust = _accuracy(frame, "li2022-linear", "robust-accuracy", str(RADIUS))
+    both = robust.select("seed", robust="value").join(clean, on="seed", how="left")
     note = (
         f"effect: accuracy of the linear classifier at ε = 0 less that at ε = {RADIUS:g}; clean "
         f"{mean(both['clean']):.3g}, robust {mean(both['robust']):.3g}; margin γ = {MARGIN:g}"
@@ -51,10 +51,11 @@ def robust_exists(frame: polars.DataFrame) -> Finding:
         f"effect: robust accuracy of the nearest-neighbour classifier at ε = {RADIUS:g}, by attack; proved is 1 at "
         "every ε < 1, as vertices are 2 apart or more"
     )
-    return verdict(
-        _robust(frame).filter(polars.col("part") == "li2022-nearest"), above=0.95, within=SHARE, note=note
-    )
+    robust = _accuracy(frame, "li2022-nearest", "robust-accuracy", str(RADIUS))
+    return verdict(robust, above=0.95, within=SHARE, note=note)
 
 
-def _robust(frame: polars.DataFrame) -> polars.DataFrame:
-    return after_training(frame, "robust-accuracy", str(RADIUS))
+def _accuracy(
+    frame: polars.DataFrame, part: str, measure: str = "accuracy", key: str = ""
+) -> polars.DataFrame:
+    return after_training(frame, measure, key).filter(polars.col("part") == part)

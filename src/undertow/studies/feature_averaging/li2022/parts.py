@@ -26,8 +26,11 @@ _SIZES = by_scale(
 
 
 def vertices(scale: Scale, *, classifier: str) -> dict[str, Any]:
-    """Logistic regression (``linear``) or a two-layer ReLU network, free to remember the vertices or not (``relu``), by
-    gradient descent; or the nearest-neighbour classifier (``nearest``), which is not trained."""
+    """Two classifiers by gradient descent and one that is not trained.
+
+    ``linear`` is logistic regression, ``relu`` a two-layer network, free to remember the vertices or not; ``nearest``
+    is the nearest-neighbour classifier.
+    """
     size = _SIZES[scale]
     linear = {"name": "mlp", "widths": [], "init": {"name": "gaussian", "std": 0.0}}
     relu = {"name": "mlp", "widths": [size.width]}

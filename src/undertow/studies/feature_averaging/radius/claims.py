@@ -7,6 +7,7 @@ which the averaged direction −Σμ_+ + Σμ_− is one. "Beyond Ω(√(d/k))" 
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any
 
 import polars
@@ -25,7 +26,7 @@ from undertow.studies.feature_averaging.cluster_tables import (
     share_proved,
 )
 from undertow.studies.kit.claim import POSITIVE, SHARE, Finding, decide
-from undertow.studies.kit.per_seed import exponents, mean, verdict
+from undertow.studies.kit.per_seed import exponents, mean, per_seed, verdict
 from undertow.studies.kit.readings import compared, largest
 from undertow.studies.kit.statements import Claims, PublishedNumbers
 
@@ -83,7 +84,7 @@ def collapse(frame: polars.DataFrame, key: str, what: str) -> Finding:
     Errors are not robust either: how many there are tells what the attack has to answer for.
     """
     table = in_every_part(networks(frame, "cluster-radius"))
-    clean = min(table["accuracy"].drop_nulls().to_list())
+    clean = min((each for each in per_seed(table, "accuracy", "min") if each is not None), default=nan)
     note = f"effect: {what}, the largest over all d and k; before any attack {clean:.3g} or more"
     return verdict(table, key, over="max", below=0.05, within=SHARE, note=note)
 
