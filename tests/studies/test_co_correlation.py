@@ -26,7 +26,7 @@ from undertow.probe.schedule import Schedule
 from undertow.report.figures import draw
 from undertow.store.store import Store
 from undertow.studies.co_correlation import STUDY
-from undertow.studies.co_correlation.risk_bound import both_sides
+from undertow.studies.co_correlation.risk_bound.claims import both_sides
 from undertow.studies.kit.claim import Verdict
 from undertow.studies.kit.ledger import ledger
 from undertow.studies.kit.reproduction import reproductions

@@ -96,7 +96,7 @@ def slopes(
     if y not in table.columns:
         raise InputError(f"no record of {y}")
     found = []
-    for names, own in table.drop_nulls(y).sort(*by).group_by(by, maintain_order=True):
+    for names, own in table.drop_nulls(y).sort(*by, maintain_order=True).group_by(by, maintain_order=True):
         if own[x].n_unique() >= 2:
             pair = own[x].cast(polars.Float64).to_numpy(), own[y].cast(polars.Float64).to_numpy()
             found.append({**dict(zip(by, names, strict=True)), "value": _slope(*pair, log=log)})

@@ -6,7 +6,7 @@ one number over training, its values before and after, all numbers of a measure 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "measured",
     "side_by_side",
     "split_key",
+    "stacked",
 ]
 
 
@@ -175,3 +176,14 @@ def split_key(table: polars.DataFrame, into: Sequence[str], *, at: str = ":") ->
     return table.with_columns(polars.col("key").str.split_exact(at, 1).struct.rename_fields(into)).unnest(
         "key"
     )
+
+
+def stacked(table: polars.DataFrame, names: Mapping[str, str], *, by: Sequence[str]) -> polars.DataFrame:
+    """Columns below each other, for one figure of all: the columns by, ``curve`` (its name) and ``value``.
+
+    >>> table = polars.DataFrame({"seed": [0], "main": [1.0], "rest": [0.5]})
+    >>> stacked(table, {"main": "main term", "rest": "the rest"}, by=["seed"]).rows()
+    [(0, 'main term', 1.0), (0, 'the rest', 0.5)]
+    """
+    each = [table.select(*by, curve=polars.lit(name), value=column) for column, name in names.items()]
+    return polars.concat(each)

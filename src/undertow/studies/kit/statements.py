@@ -13,6 +13,7 @@ What ``add`` does not know itself (``activation`` here) is given to the function
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +30,7 @@ __all__ = ["Claims", "Figure", "Figures", "Published", "PublishedNumbers", "redr
 Item = TypeVar("Item")
 Test = TypeVar("Test", bound="Callable[..., Finding]")
 Draw = TypeVar("Draw", bound="Callable[..., altair.TopLevelMixin]")
-Number = TypeVar("Number", bound="Callable[..., Sequence[float]]")
+Number = TypeVar("Number", bound="Callable[..., Sequence[float | None]]")
 
 
 @dataclass(frozen=True)
@@ -47,23 +48,29 @@ class Published:
     """A number that a paper printed, its place there, and how to find ours: one number per seed, from ``parts``."""
 
     what: str
-    value: float
+    printed: str
     source: str
-    ours: Callable[[polars.DataFrame], Sequence[float]]
+    ours: Callable[[polars.DataFrame], Sequence[float | None]]
     parts: tuple[str, ...] = ("main",)
 
 
 class _Stated(list[Item]):
-    """A list in which things of one function stand as they are written."""
+    """A list in which things stand as they are written: decorators are read from the top and applied from below."""
 
-    _last: object = None
-    _first: int = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self._read, self._places = 0, list[int]()
 
-    def put(self, function: object, item: Item) -> None:
-        """Decorators of one function are applied from the lowest up: before those of the same function."""
-        self._first = self._first if self._last is function else len(self)
-        self._last = function
-        self.insert(self._first, item)
+    def place(self) -> int:
+        """The next place, taken when a decorator is read."""
+        self._read += 1
+        return self._read
+
+    def put(self, place: int, item: Item) -> None:
+        """Put an item at its place among those that are there."""
+        index = bisect.bisect(self._places, place)
+        self._places.insert(index, place)
+        self.insert(index, item)
 
 
 class Claims(_Stated[Claim]):
@@ -93,6 +100,7 @@ class Claims(_Stated[Claim]):
         id: str,
         text: str,
         place: str = "",
+        /,
         *,
         source: str | None = None,
         parts: Sequence[str] | None = None,
@@ -115,6 +123,8 @@ class Claims(_Stated[Claim]):
             given: What the test is given besides the records.
         """
 
+        position = self.place()
+
         def stated(test: Test) -> Test:
             claim = Claim(
                 id,
@@ -126,7 +136,7 @@ class Claims(_Stated[Claim]):
                 check,
                 hindsight if hindsight is not None else "" if check else self._hindsight,
             )
-            self.put(test, claim)
+            self.put(position, claim)
             return test
 
         return stated
@@ -140,13 +150,15 @@ class Figures(_Stated[Figure]):
         self._parts = tuple(parts)
 
     def add(
-        self, name: str, caption: str, *, parts: Sequence[str] | None = None, **given: Any
+        self, name: str, caption: str, /, *, parts: Sequence[str] | None = None, **given: Any
     ) -> Callable[[Draw], Draw]:
         """Make a figure of the function below, which is ``given`` the rest with every frame."""
 
+        position = self.place()
+
         def shown(draw: Draw) -> Draw:
             own = self._parts if parts is None else tuple(parts)
-            self.put(draw, Figure(name, caption, partial(draw, **given) if given else draw, own))
+            self.put(position, Figure(name, caption, partial(draw, **given) if given else draw, own))
             return draw
 
         return shown
@@ -160,13 +172,17 @@ class PublishedNumbers(_Stated[Published]):
         self._source, self._parts = source, tuple(parts)
 
     def add(
-        self, what: str, value: float, place: str, *, parts: Sequence[str] | None = None, **given: Any
+        self, what: str, printed: str, place: str, /, *, parts: Sequence[str] | None = None, **given: Any
     ) -> Callable[[Number], Number]:
         """Set ours beside a printed number: the function below finds it, one for each seed."""
 
+        position = self.place()
+
         def beside(ours: Number) -> Number:
             source, own = f"{self._source}, {place}", self._parts if parts is None else tuple(parts)
-            self.put(ours, Published(what, value, source, partial(ours, **given) if given else ours, own))
+            self.put(
+                position, Published(what, printed, source, partial(ours, **given) if given else ours, own)
+            )
             return ours
 
         return beside

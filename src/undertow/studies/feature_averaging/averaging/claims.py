@@ -42,13 +42,13 @@ PUBLISHED = PublishedNumbers(_SLIDES)
 
 @PUBLISHED.add(
     "cosine of a neuron with a feature of its class, 1/√5 at k = 10",
-    0.447,
+    "0.447",
     "Feature Averaging theorem, w ∝ Σμ_j",
     parts=["averaging"],
 )
 @PUBLISHED.add(
     "cosine of a neuron with its own feature, cluster labels",
-    1.0,
+    "1",
     "Multiple-Info theorem, λ_ij = o(1), and the diagonal of Fig 1",
     parts=["decoupling"],
 )

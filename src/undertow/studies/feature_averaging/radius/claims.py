@@ -44,14 +44,14 @@ PUBLISHED = PublishedNumbers(_SLIDES)
 
 @PUBLISHED.add(
     "radius of averaged features, √(d/k) at d = 3072, k = 10",
-    17.5,
+    "17.5",
     "Averaged Features are Non-robust Features",
     parts=["averaging"],
     built=False,
 )
 @PUBLISHED.add(
     "radius of f_robust, half the distance between centres at d = 3072",
-    39.2,
+    "39.2",
     "There Exists the Robust Solution",
     parts=["robust-by-d"],
     built=True,
