@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +256,15 @@ def test_grids_follow_the_paper(scale: str, variant: str) -> None:
         )
         if variant == "paper":
             assert (trial.training.epochs, trial.training.learning_rate) == (100, 0.001)
+
+
+def test_settings_need_neither_tables_nor_drawing() -> None:
+    code = (
+        "import sys; from undertow.studies import find; find('feature-averaging').grids('smoke', 'paper'); "
+        "print({'polars', 'altair', 'torch'} & set(sys.modules))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "set()"
 
 
 def test_a_small_run_ends_in_figures(tmp_path: Path) -> None:

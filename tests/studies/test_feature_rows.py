@@ -274,6 +274,15 @@ def test_li2022_claims() -> None:
     assert claim("F-s.robust").test(frame(0.0, 0.5)).verdict is Verdict.FAILS
 
 
+def test_a_seed_without_clean_accuracy_is_not_left_out() -> None:
+    rows = [{"part": "li2022-linear", "seed": seed, "key": "", "value": 1.0} for seed in SEEDS]
+    robust = [{**row, "key": "0.5", "value": 0.0} for row in rows]
+    frame = polars.concat([records("accuracy", rows[1:]), records("robust-accuracy", robust)])
+    found = claim("F-s.linear").test(frame)
+    assert (found.verdict, found.n) == (Verdict.UNDECIDED, 10)
+    assert "1 of 10 seeds have no such number" in found.note
+
+
 def supervision(gains: dict[str, float]) -> polars.DataFrame:
     ways = ("sum:gradient", "sum:pgd", "sum:autoattack", "max:gradient", "native")
     rows = []
@@ -318,6 +327,21 @@ def test_the_attack_decides_the_verdict_on_ten_classes() -> None:
         assert found.effect == pytest.approx(share * gains[how]), way
         assert found.verdict is (Verdict.HOLDS if gains[how] > 0 else Verdict.FAILS)
         assert "on digits" in found.note
+
+
+def test_an_area_needs_every_radius_of_both_kinds_of_networks() -> None:
+    ways = ("sum:gradient", "sum:pgd", "sum:autoattack", "max:gradient", "native")
+    frame = supervision(dict.fromkeys(ways, 0.1))
+    ten, one = polars.col("part") == "images-ten", polars.col("seed") == 3
+    for how, way in (("max:gradient", "argmax"), ("sum:pgd", "pgd"), ("native", "native")):
+        lost = ten & one & (polars.col("key") == f"{how}@1.0")
+        with pytest.raises(InputError, match=f"{how} has records of one kind"):
+            claim(f"F-n.{way}").test(frame.filter(~lost))
+    attacked = polars.col("key").str.starts_with(
+        "native@"
+    )  # before any attack there is no evidence on the attack
+    with pytest.raises(InputError, match="no record of native: not every scale"):
+        claim("F-n.native").test(frame.filter(~attacked))
 
 
 def test_what_is_claimed_of_all_of_autoattack_is_measured() -> None:
