@@ -38,7 +38,7 @@ class Axis:
             return altair.Scale(domain=list(self.domain), clamp=True, **options)
         if self.log:
             return altair.Scale(nice=False, padding=0 if self.tight else 8, **options)
-        return altair.Scale(zero=self.zero, **({"nice": False} if self.tight else {}))
+        return altair.Scale(zero=self.zero, nice=False if self.tight else altair.Undefined)
 
     def _labels(self, values: polars.Series) -> altair.Axis:
         options: dict[str, Any] = {"format": self.form} if self.form else {}

@@ -117,10 +117,8 @@ class LinePlot:
             for names, own in tidy.sort(*self._by, "seed").group_by(self._by, maintain_order=True):
                 values = own["value"].to_list()
                 low, high, _ = self.interval(values) or (min(values), max(values), 0.0)
-                ends = {"mean": statistics.median(values), "low": low, "high": high}
-                rows.append(
-                    {**dict(zip(self._by, names, strict=True)), **ends, "seeds": own["seed"].n_unique()}
-                )
+                point = dict(zip(self._by, names, strict=True)) | {"mean": statistics.median(values)}
+                rows.append({**point, "low": low, "high": high, "seeds": own["seed"].n_unique()})
             found = polars.DataFrame(rows)
         told_apart = {name for name in (self.colour, self.dash) if name}
         return found.with_columns(labelled(found[name]).alias(name) for name in sorted(told_apart))

@@ -45,7 +45,7 @@ def looks(values: polars.Series, given: Looks = None) -> altair.Scale:
     if isinstance(given, Mapping):
         return altair.Scale(domain=order, range=[given[label] for label in order])
     if given is None and values.dtype.is_numeric():
-        scheme = altair.SchemeParams(ORDERED["name"], extent=ORDERED["extent"])
+        scheme: Any = altair.SchemeParams.from_dict(ORDERED)
         return altair.Scale(domain=order, scheme=scheme)
     every = order if given is None else list(given)  # a thing keeps its colour where others are not there
     return altair.Scale(domain=order, range=[KINDS[every.index(label) % len(KINDS)] for label in order])
@@ -61,7 +61,8 @@ def legend_of_strokes(**options: Any) -> altair.Legend:
 def rule(at: float) -> altair.Chart:
     """A horizontal line to compare with: thin at 0, dashed elsewhere."""
     style: dict[str, Any] = {"strokeDash": [4, 3]} if at else {"strokeWidth": 0.6}
-    return altair.Chart().mark_rule(color="#888", **style).encode(altair.Y(datum=at, type="quantitative"))
+    line: altair.Chart = altair.Chart().mark_rule(color="#888", **style)
+    return line.encode(altair.Y(datum=at, type="quantitative"))
 
 
 def in_panels(

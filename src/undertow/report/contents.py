@@ -16,6 +16,7 @@ from undertow.report.interaction import interactive, panel_columns
 from undertow.report.origins import Origin, origin, rerun, study_file
 from undertow.report.own_curves import curves_of_measures
 from undertow.report.pool import DataPool
+from undertow.report.printed_numbers import PrintedNumber, printed_numbers
 
 if TYPE_CHECKING:
     import polars
@@ -63,6 +64,7 @@ class Run:
     origin: Origin
     command: str
     file: str
+    printed: tuple[PrintedNumber, ...] = ()
 
     @property
     def trials(self) -> int:
@@ -145,6 +147,7 @@ def _known(store: ReadableStore, reproduction: Reproduction, entries: Sequence[E
         origin=_origin(store, reproduction.parts),
         command=rerun(config, runs=str(store.path), known=True, parts=_parts_to_name(reproduction)),
         file="",
+        printed=printed_numbers(reproduction),
     )
 
 

@@ -128,7 +128,22 @@ def _group(runs: list[Run], pictures: list[dict[str, Any]]) -> dict[str, Any]:
             )
             figure["cells"].append(_cell(run, picture, pictures))
     names = ("title", "summary", "source", "scale")
-    return {**{name: getattr(first, name) for name in names}, "runs": runs, "figures": list(by_name.values())}
+    return {
+        **{name: getattr(first, name) for name in names},
+        "runs": runs,
+        "figures": list(by_name.values()),
+        "printed": _printed(runs),
+    }
+
+
+def _printed(runs: list[Run]) -> list[dict[str, Any]]:
+    """Every number that the paper printed once, with ours in each of the runs, in their order."""
+    rows: dict[str, dict[str, Any]] = {}
+    for place, run in enumerate(runs):
+        for each in run.printed:
+            row = rows.setdefault(each.what, {"number": each, "ours": [""] * len(runs)})
+            row["ours"][place] = each.ours
+    return list(rows.values())
 
 
 def _cell(run: Run, picture: Picture, pictures: list[dict[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import polars
 from undertow.core.errors import InputError
 from undertow.studies.kit.claim import Finding, decide
 
-__all__ = ["by_value", "exponents", "mean", "per_seed", "rank_correlation", "slopes", "verdict"]
+__all__ = ["Over", "by_value", "exponents", "mean", "per_seed", "rank_correlation", "slopes", "verdict"]
 
 Over = Literal["mean", "min", "max"]
 

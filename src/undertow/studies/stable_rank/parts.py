@@ -21,21 +21,14 @@ def mixture(scale: Scale, variant: str) -> dict[str, Any]:
     size = _SIZES[scale]
     init, number = ("gaussian", "std") if variant == "paper" else ("gaussian-variance", "variance")
     start = {"name": init, number: INIT_SCALES[0]}
+    training = {"optimizer": "gd", "learning_rate": 1e-4, "epochs": size["epochs"], "loss": "cross-entropy"}
+    kinds, seeds = ["relu", "leaky-relu"], list(range(size["seeds"]))
     return {
         "data": {"name": "kou-mixture", "n": 10, "d": size["d"], "sigma_p": 0.01, "sigma_e": 1.0},
         "model": {"name": "two-layer", "width": size["width"], "init": start, "head": "mean", "bias": "both"},
-        "training": {
-            "optimizer": "gd",
-            "learning_rate": 1e-4,
-            "epochs": size["epochs"],
-            "loss": "cross-entropy",
-        },
+        "training": training,
         "probe": {"measures": ["stable-rank", "loss"], "every": size["every"]},
-        "grid": {
-            "activation": ["relu", "leaky-relu"],
-            "seed": list(range(size["seeds"])),
-            number: list(INIT_SCALES),
-        },
+        "grid": {"activation": kinds, "seed": seeds, number: list(INIT_SCALES)},
     }
 
 

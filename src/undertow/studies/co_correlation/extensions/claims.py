@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars
 
 from undertow.studies.co_correlation.outcomes import NETWORK, trajectories
@@ -15,7 +17,7 @@ from undertow.studies.kit.statements import Claims
 __all__ = ["CLAIMS", "budget"]
 
 CLAIMS = Claims(PAPER)
-_DEEP = {"parts": ("depth",), "figure": "depth-budget"}
+_DEEP: dict[str, Any] = {"parts": ("depth",), "figure": "depth-budget"}
 
 
 @CLAIMS.add(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars
 
 from undertow.studies.co_correlation.growth.rates import OFTEN, mean_known, networks, rates
@@ -16,7 +18,7 @@ __all__ = ["CLAIMS"]
 
 CLAIMS = Claims(PAPER, parts=("growth",))
 _TERMS = {"figure": "growth-terms"}
-_OTHERS = {"figure": "growth-activations", "parts": ("growth-activations",)}
+_OTHERS: dict[str, Any] = {"figure": "growth-activations", "parts": ("growth-activations",)}
 _BOUNDS = {"linear": 1.0, "relu": 1.0, "leaky-relu": 1.0, "tanh": 1.0, "gelu": 1.129}
 """M = sup |σ′| of Assumption 5.4."""
 _LOOSE = (
@@ -78,7 +80,7 @@ def keeps_bound(frame: polars.DataFrame, activations: list[str]) -> Finding:
     )
     note = (
         "effect: share of readings",
-        f"the bounds are {later['loose'].median():.2g} times the main term (median)",
+        f"the bounds are {later.select(_COLUMN('loose').median()).item():.2g} times the main term (median)",
         f"rate ≥ main alone in {first:.0%} of the readings of the first half of training, {second:.0%} of the second",
         on_data(frame),
     )

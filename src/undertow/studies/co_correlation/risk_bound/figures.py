@@ -33,7 +33,7 @@ def sides_by_radius(frame: polars.DataFrame) -> altair.TopLevelMixin:
         "Adversarial risk and its bound after training",
         Axis("rise of the mean loss above R", zero=True),
     )
-    return _panels(parts, frame, what, Axis(_radius(frame)), up)
+    return _panels(parts, frame, what, Axis(_radius(frame), zero=True), up)
 
 
 @FIGURES.add("theorem-4-1-gap", "Share of the allowance r·S(L∘f) left over")

@@ -6,6 +6,8 @@ claims are tested on all networks that learned, within one width, and on pairs o
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars
 
 from undertow.core.errors import InputError
@@ -92,8 +94,14 @@ def matched_pairs(table: polars.DataFrame, *, same: tuple[str, ...] = ("seed",))
     )
 
 
-_LESS = {"by": "energy", "sign": -1.0, "same": ("seed",), "kind": "pairs of", "of": "of a seed have"}
-_MORE = {
+_LESS: dict[str, Any] = {
+    "by": "energy",
+    "sign": -1.0,
+    "same": ("seed",),
+    "kind": "pairs of",
+    "of": "of a seed have",
+}
+_MORE: dict[str, Any] = {
     "by": "width",
     "sign": 1.0,
     "same": ("seed", "q"),

@@ -1,0 +1,106 @@
+"""Every claim of every study can be judged on the records that its own grids write, and come out either way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from polars.exceptions import ColumnNotFoundError
+
+from undertow.config.grid import StudyConfig
+from undertow.studies import STUDIES, find
+from undertow.studies.kit.claim import Verdict, decide
+from undertow.studies.kit.made_up import faults, verdicts_met
+
+_FACTORS = {
+    "co_correlation": "share",
+    "relative_std": "positive",
+    "linear_correlation": "share",
+    "identity_gap": "share",
+}
+_RATES = "main remaining replacement remaining_bound replacement_bound inequality dropped exact measured"
+_KEYS: dict[str, dict[str, str]] = {
+    "accuracy": {"": "share"},
+    "loss": {"mean": "positive"},
+    "stable-rank": {"hidden.weight": "positive"},
+    "collaboration": {f"activation:{key}": kind for key, kind in {**_FACTORS, "energy": "positive"}.items()},
+    "printed-collaboration": {
+        f"{formula}:{norms}": "share"
+        for formula in ("equation-9", "algorithm-1")
+        for norms in ("auto", "power", "power-authors")
+    },
+    "chain": {
+        "identity_gap": "share",
+        **{f"{place}:module": "positive" for place in range(4)},
+        **{
+            f"activation{place}:{key}": kind
+            for place in (1, 2, 3)
+            for key, kind in list(_FACTORS.items())[:3]
+        },
+    },
+    "growth": {
+        "flow_time": "time",
+        **dict.fromkeys(_RATES.split(), "any"),
+        **dict.fromkeys(("co_correlation", "cosine_least", "cosine_first", "cosine_sum"), "share"),
+        **dict.fromkeys(("norm", "steepest", "update_gap"), "positive"),
+    },
+}
+"""What each measure writes that claims read."""
+TESTED_ELSEWHERE = {
+    "C-n.frozen": "a share within a tenth of 1",
+    "C-n.smooth": "two shares within a tenth of 0",
+}
+"""What chance does not meet: test_growth.py has records of these."""
+
+
+def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
+    found: dict[str, Mapping[str, str]] = {}
+    for measure in grid.probe.measures:
+        options: Mapping[str, Any] = measure
+        name = options["name"]
+        if name == "robust-accuracy":
+            found[name] = {repr(eps): "share" for eps in options["eps"]}
+        elif name == "risk-bound":
+            sides = {
+                f"{side}@{r!r}": "any" for r in options["radii"] for side in ("gap", "bound", "adversarial")
+            }
+            found[name] = {"risk": "positive", "energy": "positive", **sides}
+        elif name in _KEYS:
+            found[name] = _KEYS[name]
+    return found
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_names_what_it_has(name: str) -> None:
+    assert faults(find(name)) == []
+
+
+@pytest.mark.parametrize("name", ["co-correlation", "stable-rank"])
+def test_every_claim_can_hold_and_fail(name: str) -> None:
+    study = find(name)
+    claims = [claim for claim in study.claims if claim.id not in TESTED_ELSEWHERE]
+    met = verdicts_met(study.but(claims=claims), keys_of)
+    assert met.keys() == {claim.id for claim in claims}
+    checks = {claim.id for claim in claims if claim.check}
+    either = {Verdict.HOLDS, Verdict.FAILS}
+    stuck = {key: sorted(verdicts) for key, verdicts in met.items() if not verdicts >= either}
+    assert stuck.keys() <= checks, stuck
+    assert all(met[key] & either for key in checks)
+
+
+def test_a_claim_that_cannot_fail_and_one_that_stumbles_are_found() -> None:
+    study = find("stable-rank")
+    first = study.claims[0]
+    blind = study.but(
+        claims=[replace(first, test=lambda frame: decide([1.0] * len(set(frame["seed"])), above=0.0))]
+    )
+    assert verdicts_met(blind, keys_of, tries=5) == {first.id: {Verdict.HOLDS}}
+    stumbles = study.but(
+        claims=[replace(first, test=lambda frame: decide(frame["no such column"], above=0.0))]
+    )
+    with pytest.raises(ColumnNotFoundError):
+        verdicts_met(stumbles, keys_of, tries=1)
+    lost = study.but(claims=[replace(first, figure="fig-9")])
+    assert faults(lost) == ["R-a.falls names a figure 'fig-9' that is not there"]
