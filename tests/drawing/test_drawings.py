@@ -11,7 +11,6 @@ import vl_convert
 
 from undertow.core.errors import InputError
 from undertow.drawing.axis import Axis
-from undertow.drawing.cosine_maps import cosine_map
 from undertow.drawing.heat_map import HeatMap
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.shades import shade, shades
@@ -81,18 +80,10 @@ def test_a_cell_without_a_number_takes_no_part_in_the_colours() -> None:
 
 
 def test_a_cosine_of_one_is_orange_and_of_minus_one_blue() -> None:
-    cells = polars.DataFrame({"feature": [0, 1, 2], "neuron": [0, 0, 0], "value": [1.0, -1.0, 0.0]})
-    figure = cosine_map(
-        cells,
-        x="feature",
-        y="neuron",
-        x_title="feature",
-        y_title="neuron",
-        side=90,
-        number=".1f",
-        letters=8,
-        order=[2, 0, 1],
-    )
+    cells = polars.DataFrame({"feature": [0, 1, 2], "neuron": 0, "seed": 0, "value": [1.0, -1.0, 0.0]})
+    figure = HeatMap(
+        x="feature", y="neuron", cosines=True, side=90, number=".1f", letters=8, order=[2, 0, 1]
+    ).draw(cells)
     picture = vl_convert.vegalite_to_svg(figure.to_json())
     cell = r'cosine: ([−\d]+);[^>]*d="M([\d.]+),[^>]*fill="rgb\((\d+), (\d+), (\d+)\)'
     found = {

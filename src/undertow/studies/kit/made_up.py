@@ -63,7 +63,9 @@ def made_up_records(
             for key, kind in of.items():
                 own = first if together else _coefficients(axes, chance)
                 for point in points:
-                    around = sum(own[name] * axes[name][str(value)] for name, value in point.columns.items())
+                    around = sum(
+                        own[f"axis {name}"] * axes[name][str(value)] for name, value in point.columns.items()
+                    )
                     about = {
                         "trial": point.trial.id,
                         "part": grid.part,
@@ -115,7 +117,8 @@ def verdicts_met(
 
 def _coefficients(axes: Iterable[str], chance: random.Random) -> dict[str, float]:
     sizes = (-3.0, -1.0, -0.2, 0.0, 0.2, 1.0, 3.0)
-    found = {name: 0.0 if name == "seed" else chance.choice(sizes) for name in axes}
+    # An axis may be called power, as that of the course is.
+    found = {f"axis {name}": 0.0 if name == "seed" else chance.choice(sizes) for name in axes}
     level = chance.choice((-8.0, -4.0, -1.0, 0.0, 1.0, 4.0, 8.0))
     course = {
         "slope": chance.choice(sizes),
