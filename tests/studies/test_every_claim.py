@@ -139,7 +139,7 @@ def test_a_claim_that_cannot_fail_and_one_that_stumbles_are_found() -> None:
     )
     assert verdicts_met(blind, keys_of, tries=5) == {first.id: {Verdict.HOLDS}}
     stumbles = study.but(
-        claims=[replace(first, test=lambda frame: decide(frame["no such column"], above=0.0))]
+        claims=[replace(first, test=lambda frame: decide(frame["no such column"].to_list(), above=0.0))]
     )
     with pytest.raises(ColumnNotFoundError):
         verdicts_met(stumbles, keys_of, tries=1)
