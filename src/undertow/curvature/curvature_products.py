@@ -11,6 +11,7 @@ no more (an LSTM has no forward mode).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
@@ -25,6 +26,7 @@ from undertow.core.members import over_members
 from undertow.curvature.chosen_parameters import ChosenParameters
 from undertow.curvature.objective import Objective
 from undertow.jacobian.memory import chunk_size, default_budget, in_chunks
+from undertow.jacobian.promotion import Promoting
 
 __all__ = ["CurvatureMatrix", "CurvatureProducts"]
 
@@ -52,6 +54,7 @@ class CurvatureProducts:
         memory_budget: int | None = None,
         arithmetic: Arithmetic = nullcontext,
         keep: bool = True,
+        counter: Counter[str] | None = None,
     ) -> None:
         self.networks, self.chosen, self.objective = list(networks), chosen, objective
         self.matrix, self.dtype, self.device = matrix, dtype, x.device
@@ -69,7 +72,7 @@ class CurvatureProducts:
         buffers = [dict(net.named_buffers()) for net in self.networks]
         self._buffers = {name: self._stacked([own[name] for own in buffers]) for name in buffers[0]}
         self.count, self.size = len(self.networks), chosen.size
-        self.products = 0
+        self._counter = Counter() if counter is None else counter
         self._recorded: list[Product] | None = None
         self._chunk = 0
 
@@ -77,9 +80,14 @@ class CurvatureProducts:
         stacked = torch.stack([tensor.detach() for tensor in tensors])
         return stacked.to(self.dtype) if stacked.is_floating_point() else stacked
 
+    @property
+    def products(self) -> int:
+        """How many have been taken, by these and by all that were made from them."""
+        return self._counter["products"]
+
     def __call__(self, vectors: Tensor) -> Tensor:
         """H v for vectors (M, P), in this precision."""
-        self.products += 1
+        self._counter["products"] += 1
         pieces = self.chosen.apart(vectors.to(self.dtype))
         total = [torch.zeros_like(leaf) for leaf in self._leaves]
         for part in self._parts(pieces):
@@ -223,9 +231,19 @@ class CurvatureProducts:
         """The same in another arithmetic, for so few products that no graph is worth keeping."""
         return self._like(self.networks, self.dtype, arithmetic, False)
 
-    def in_dtype(self, dtype: torch.dtype, arithmetic: Arithmetic) -> CurvatureProducts:
-        """The same in another precision."""
-        return self._like(self.networks, dtype, arithmetic, self._keep)
+    def in_float64(self) -> CurvatureProducts:
+        """The same with everything in float64, also what a network or a loss holds or makes in float32."""
+        plain = self._like(self.networks, torch.float64, nullcontext, self._keep)
+        promoting = Promoting()
+        trial = self._like(self.networks[:1], torch.float64, lambda: promoting, False)
+        trial._record_samples(trial._x[:1], trial._labels[:1])
+        # The mode calls Python for every operation, so it is left out where nothing needs it.
+        return self._like(self.networks, torch.float64, Promoting, self._keep) if promoting.needed else plain
+
+    @property
+    def promotes(self) -> bool:
+        """Whether products are taken within :class:`Promoting`."""
+        return self._arithmetic is Promoting
 
     def _like(
         self, networks: Sequence[nn.Module], dtype: torch.dtype, arithmetic: Arithmetic, keep: bool
@@ -239,6 +257,7 @@ class CurvatureProducts:
             dtype=dtype,
             arithmetic=arithmetic,
             keep=keep,
+            counter=self._counter,
             **self._options,
         )
 

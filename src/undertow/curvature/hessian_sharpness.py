@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -25,7 +25,7 @@ from undertow.curvature.measurable import (
     working_dtype,
 )
 from undertow.curvature.objective import CurvatureLoss, Objective, Reduction
-from undertow.curvature.top_eigenvalues import TopEigenvalues, TopGoal, by_lanczos, in_float64, whole_matrix
+from undertow.curvature.top_eigenvalues import TopEigenvalues, TopGoal, by_lanczos, whole_matrix
 from undertow.jacobian.trace import leave_no_trace
 from undertow.jacobian.tridiagonal import a_priori_steps
 
@@ -67,7 +67,7 @@ def sharpness(
         reduction: "mean" over the samples, as losses are in training, or "sum".
         parameters: Names of the parameters that move; by default all that train.
         method: "krylov", "exact" (the whole matrix) or "auto", which is exact up to 64 parameters.
-        risk: Allowed probability that a random start hid a larger eigenvalue; 1e-3 by default.
+        risk: Allowed probability that a random start hid a larger eigenvalue; 0.01 by default.
         max_steps: Products after which Lanczos gives up with the error it has, by default four times what a
             positive semi-definite matrix of this size needs at most.
         dtype: torch.float64 to take every product in float64; by default the network's precision.
@@ -97,7 +97,7 @@ def sharpness_batched(
     top: int = 1,
     start: Sequence[SharpnessResult | Tensor] | None = None,
     method: CurvatureMethod = "auto",
-    risk: float = 1e-3,
+    risk: float = 0.01,
     max_steps: int | None = None,
     generator: torch.Generator | None = None,
     **options: Any,
@@ -121,10 +121,8 @@ def sharpness_batched(
             raise InputError(
                 f"method='exact' holds the whole matrix, of {products.size} × {products.size}: use method='krylov'."
             )
-        found, counted = _exact(products, goal) if exact else _krylov(products, goal)
-        return [
-            _result(found, member, goal, exact, counted, products, kinks) for member in range(products.count)
-        ]
+        found = _exact(products, goal) if exact else _krylov(products, goal)
+        return [_result(found, member, goal, exact, products, kinks) for member in range(products.count)]
 
 
 @contextmanager
@@ -164,37 +162,34 @@ def curvature_products(
             dtype=precision,
             chunk=chunk,
             memory_budget=memory_budget,
-            arithmetic=nullcontext if precision is torch.float32 else _float64_for(networks[0]),
         )
+        if precision is torch.float64 and not _holds_float64(networks[0]):
+            products = products.in_float64()
         yield products, kinks_of(networks[0], x)
 
 
-def _float64_for(net: nn.Module) -> Any:
-    """A network that is in float64 needs no promotion of what it holds."""
-    native = all(each.dtype is torch.float64 for each in net.parameters() if each.is_floating_point())
-    return nullcontext if native else in_float64
+def _holds_float64(net: nn.Module) -> bool:
+    return all(each.dtype is torch.float64 for each in net.parameters() if each.is_floating_point())
 
 
-def _exact(products: CurvatureProducts, goal: TopGoal) -> tuple[TopEigenvalues, int]:
+def _exact(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     """In float64 always: it is few products of a small network."""
     if products.dtype is not torch.float64:
-        products = products.in_dtype(torch.float64, in_float64)
-    return whole_matrix(products, goal), products.products
+        products = products.in_float64()
+    return whole_matrix(products, goal)
 
 
-def _krylov(products: CurvatureProducts, goal: TopGoal) -> tuple[TopEigenvalues, int]:
+def _krylov(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     """In the precision asked for, and in float64 for those networks that need it."""
     begin = goal.generator.get_state()
     found = by_lanczos(products, goal)
     index = found.spoilt(goal).nonzero()[:, 0]
-    counted = products.products
     if products.dtype is torch.float32 and len(index) > 0:
         goal.generator.set_state(begin)
-        double = products.take(index.tolist()).in_dtype(torch.float64, in_float64)
+        double = products.take(index.tolist()).in_float64()
         warm = None if goal.warm is None else goal.warm[index]
         found = found.replaced(index, by_lanczos(double, replace(goal, warm=warm)))
-        counted += double.products
-    return found, counted
+    return found
 
 
 def _warm(
@@ -226,7 +221,6 @@ def _result(
     member: int,
     goal: TopGoal,
     exact: bool,
-    counted: int,
     products: CurvatureProducts,
     kinks: tuple[str, ...],
 ) -> SharpnessResult:
@@ -252,7 +246,7 @@ def _result(
         rounding=rounding,
         risk=min(float(found.miss[member]), 1.0),
         steps=int(found.steps[member]),
-        products=counted,
+        products=products.products,
         matrix=products.matrix,
         method="exact" if exact else "krylov",
         parameters=products.chosen,

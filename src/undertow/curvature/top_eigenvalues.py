@@ -16,9 +16,16 @@ from undertow.curvature.lanczos import WARM_NOISE, LanczosEnd, LanczosGoal, lanc
 from undertow.jacobian.perturbation import Noise
 from undertow.jacobian.promotion import Promoting
 
-__all__ = ["TopEigenvalues", "TopGoal", "by_lanczos", "in_float64", "whole_matrix"]
+__all__ = [
+    "ROUNDING_SAFETY",
+    "TopEigenvalues",
+    "TopGoal",
+    "by_lanczos",
+    "perturbed",
+    "whole_matrix",
+]
 
-_ROUNDING_SAFETY = 4.0
+ROUNDING_SAFETY = 4.0
 """What the effect of two perturbations is multiplied by: it may be small by chance."""
 _ASYMMETRY = 1e-2
 
@@ -70,13 +77,6 @@ class TopEigenvalues:
         )
 
 
-@contextmanager
-def in_float64() -> Iterator[None]:
-    """Everything in float64, also what a network holds or makes in float32."""
-    with Promoting():
-        yield
-
-
 def by_lanczos(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     """The largest by Lanczos; further ones by Lanczos orthogonal to those before.
 
@@ -87,7 +87,7 @@ def by_lanczos(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     size = products.size
     plain = _unit(_drawn(products, goal.generator))
     image = products(plain)
-    rounding = math.sqrt(size) * _norm(_perturbed(products, plain, 0) - image) * _ROUNDING_SAFETY
+    rounding = math.sqrt(size) * _norm(perturbed(products, plain, 0) - image) * ROUNDING_SAFETY
     share = 1.0 if goal.warm is None else WARM_NOISE / (1 + WARM_NOISE)
     start = plain if goal.warm is None else _mixed(goal.warm[:, 0], plain)
     steps = LanczosGoal(
@@ -109,13 +109,13 @@ def by_lanczos(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
 
 
 def _one(products: CurvatureProducts, end: LanczosEnd, rounding: Tensor) -> TopEigenvalues:
+    _refuse_asymmetry(products, end.asymmetry, rounding, end.value)
     vector = end.vectors[:, 0]
     # Hx as the run knows it, so that what the recurrence itself has rounded is seen too.
     image = end.value.to(vector)[:, None] * vector + end.beyond
     rounding = torch.maximum(
-        rounding, _ROUNDING_SAFETY * _norm(_perturbed(products, vector, 1) - image)
+        rounding, ROUNDING_SAFETY * _norm(perturbed(products, vector, 1) - image)
     ).nan_to_num(nan=math.inf)
-    _refuse_asymmetry(products, end.asymmetry, rounding, end.value)
     error = (end.upper - end.value).clamp_min(0).nan_to_num(nan=math.inf, posinf=math.inf) + rounding
     return TopEigenvalues(
         end.value[:, None],
@@ -134,8 +134,8 @@ def _several(
 ) -> TopEigenvalues:
     count = vectors.shape[1]
     images = torch.stack([products(vectors[:, place]) for place in range(count)], dim=1)
-    again = _perturbed(products, vectors[:, 0], 1)
-    rounding = torch.maximum(rounding, _ROUNDING_SAFETY * _norm(again - images[:, 0])).nan_to_num(nan=math.inf)
+    again = perturbed(products, vectors[:, 0], 1)
+    rounding = torch.maximum(rounding, ROUNDING_SAFETY * _norm(again - images[:, 0])).nan_to_num(nan=math.inf)
     small = torch.bmm(images.double(), vectors.double().mT)
     broken = ~small.isfinite().all(2).all(1)
     small = torch.where(broken[:, None, None], 0.0, (small + small.mT) / 2)
@@ -176,9 +176,9 @@ def whole_matrix(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     seen = (drawn, torch.bmm(columns, drawn.double()[:, :, None])[:, :, 0])
     best = (vectors[:, 0].to(drawn), torch.bmm(columns, vectors[:, 0, :, None])[:, :, 0])
     rounding = torch.stack(
-        [_norm(_perturbed(products, v, draw) - image) for draw, (v, image) in enumerate((seen, best))]
+        [_norm(perturbed(products, v, draw) - image) for draw, (v, image) in enumerate((seen, best))]
     )
-    rounding = _ROUNDING_SAFETY * rounding.amax(0)
+    rounding = ROUNDING_SAFETY * rounding.amax(0)
     # eigh errs by a few roundings of the largest eigenvalue in modulus
     rounding = rounding + 8 * torch.finfo(torch.float64).eps * symmetric.flatten(1).norm(dim=1)
     rounding = torch.where(broken, math.inf, rounding.nan_to_num(nan=math.inf))
@@ -214,14 +214,14 @@ def _refuse_asymmetry(
         )
 
 
-def _perturbed(products: CurvatureProducts, vector: Tensor, draw: int) -> Tensor:
+def perturbed(products: CurvatureProducts, vector: Tensor, draw: int) -> Tensor:
     """The product once more, with every result of every operation moved by a few roundings."""
     noise = Noise(products.dtype, products.device, seed=draw)
 
     @contextmanager
     def moved() -> Iterator[None]:
         with ExitStack() as stack:
-            if products.dtype is torch.float64:
+            if products.promotes:
                 stack.enter_context(Promoting())
             stack.enter_context(noise.mode())
             yield
