@@ -165,7 +165,7 @@ def _several(
 def whole_matrix(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     """All eigenvalues of the matrix, column by column, in the precision of the products."""
     identity = torch.eye(products.size, dtype=products.dtype, device=products.device)
-    columns = torch.stack([products(row.expand(products.count, -1)) for row in identity], dim=1).double()
+    columns = torch.stack([products(row.expand(products.count, -1)) for row in identity], dim=2).double()
     broken = ~columns.isfinite().all(2).all(1)
     columns = torch.where(broken[:, None, None], 0.0, columns)
     symmetric = (columns + columns.mT) / 2
