@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar, Literal
 
-from undertow.core.errors import ConfigError, nearest
-from undertow.probe.features import Clusters, clusters_in, needs_clusters
-from undertow.probe.reading import Reading, labels_for
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from undertow.core.sections import NonNegative, Text
+from undertow.measures.cluster_centres import Clusters, clusters_in, needs_clusters
+from undertow.measures.feature_steps import two_layer_parts
+from undertow.measures.kkt import kkt
+from undertow.measures.named_measure import NamedMeasure
+from undertow.measures.reading import Reading, labels_for
+from undertow.measures.scores import check_one_logit
+from undertow.theory.frei import kkt_network, universal_direction, universal_radius
 
 __all__ = ["KktNetwork", "KktResiduals"]
 
-_LOSSES = ("logistic", "exponential", "bce", "cross-entropy")
 
-
-@dataclass(frozen=True)
-class KktResiduals:
+class KktResiduals(NamedMeasure):
     """How nearly the network is a KKT point of min ½‖θ‖² with all margins ≥ 1, on the probe's points.
 
     These should be the points trained on. ``parameters`` are the beginnings of the names of what was trained
@@ -28,19 +31,11 @@ class KktResiduals:
     """
 
     name: ClassVar[str] = "kkt"
-    loss: str = "logistic"
-    parameters: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", tuple(self.parameters))
-        if self.loss not in _LOSSES:
-            raise ConfigError(f"{self.loss!r} is not a loss; {nearest(self.loss, _LOSSES)}")
+    loss: Literal["logistic", "exponential", "bce", "cross-entropy"] = "logistic"
+    parameters: tuple[Text, ...] = ()
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
-        from undertow.measures.kkt import kkt
-
-        loss: Any = self.loss
-        found = kkt(net, x, labels_for(self, y), loss=loss, parameters=self.parameters)
+        found = kkt(net, x, labels_for(self, y), loss=self.loss, parameters=self.parameters)
         size = sum(
             float(p.detach().double().square().sum())
             for name, p in net.named_parameters()
@@ -54,8 +49,7 @@ class KktResiduals:
         yield "supporting", float((found.multipliers > 1e-6 * most).double().mean()), None
 
 
-@dataclass(frozen=True)
-class KktNetwork:
+class KktNetwork(NamedMeasure):
     """The closed-form KKT network of the data's orthogonal centres (see ``undertow.theory.frei``) beside the network.
 
     For two-layer ReLU networks with a bias in the hidden layer and one logit. Readings: ``likeness``, the mean
@@ -64,10 +58,7 @@ class KktNetwork:
     """
 
     name: ClassVar[str] = "kkt-network"
-    moves: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "moves", tuple(map(float, self.moves)))
+    moves: tuple[NonNegative, ...] = (0.5, 1.0, 1.5, 2.0)
 
     def about(self, details: Mapping[str, Tensor]) -> _Beside:
         return _Beside(clusters_in(details, name=self.name), self)
@@ -83,13 +74,6 @@ class _Beside:
     options: KktNetwork
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
-        import torch
-        from torch.nn.functional import cosine_similarity
-
-        from undertow.measures.feature_steps import two_layer_parts
-        from undertow.probe.checks import check_one_logit
-        from undertow.theory.frei import kkt_network, universal_direction, universal_radius
-
         parts, clusters = two_layer_parts(net), self.clusters.like(x)
         ideal = kkt_network(clusters.centres, clusters.signs)
         rows = torch.cat([ideal.weight, ideal.bias[:, None]], dim=1)
