@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -84,7 +85,7 @@ def barely(outputs: Tensor, _: Tensor) -> Tensor:
 def _mlp(*sizes: int, activation: Callable[[], nn.Module] = nn.Tanh) -> Callable[[], nn.Module]:
     def build() -> nn.Module:
         layers: list[nn.Module] = []
-        for before, after in zip(sizes, sizes[1:], strict=False):
+        for before, after in pairwise(sizes):
             layers += [nn.Linear(before, after), activation()]
         return nn.Sequential(*layers[:-1])
 

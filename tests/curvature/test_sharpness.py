@@ -34,7 +34,7 @@ def small_problem(dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Tensor
 @each_case
 @pytest.mark.parametrize("method", ["krylov", "exact"])
 def test_the_largest_eigenvalue_is_within_its_error(case: CurvatureCase, method: str) -> None:
-    for seed in range(3):
+    for seed in range(2 if method == "krylov" else 1):
         net, x, y = case.make(seed)
         truth = float(eigenvalues(net, x, y, case.loss)[0])
         generator = torch.Generator().manual_seed(seed)
@@ -146,7 +146,9 @@ def test_measuring_leaves_no_trace() -> None:
     kept = x.clone()
     sharpness(net, x, y, loss="cross-entropy", method="krylov")
     assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
-    assert all(bool((p.grad == place).all()) for place, p in enumerate(net.parameters()) if p.grad is not None)
+    assert all(
+        bool((p.grad == place).all()) for place, p in enumerate(net.parameters()) if p.grad is not None
+    )
     assert torch.equal(torch.get_rng_state(), random)
     assert torch.equal(x, kept)
     assert not net.training
@@ -235,7 +237,10 @@ def test_some_parameters_only() -> None:
     truth = float(torch.linalg.eigvalsh(whole[count:, count:])[-1])
     found = sharpness(net, x, y, loss="cross-entropy", parameters=["2.bias", "2.weight"])
     assert found.value == pytest.approx(truth, rel=1e-2)
-    assert {name: tuple(t.shape) for name, t in found.by_parameter().items()} == {"2.weight": (4, 9), "2.bias": (4,)}
+    assert {name: tuple(t.shape) for name, t in found.by_parameter().items()} == {
+        "2.weight": (4, 9),
+        "2.bias": (4,),
+    }
 
 
 def test_whole_numbers_as_inputs() -> None:

@@ -11,7 +11,8 @@ Every loss here but one is a function of one number per sample, the gap Q: how f
 For cross-entropy this is -log softmax_y, written so that nothing is lost when the loss is small. In terms of
 Q in float64, log ℓ is exact to rounding however small ℓ is: a mean loss of 10^-881 is the number -2028.6.
 
-``square`` has no gap: ℓ = ½‖f(x) - y‖², summed over the outputs and averaged over the samples, as in Cohen et al. (2021).
+``square`` has no gap: ℓ = ½‖f(x) - y‖², summed over the outputs, and averaged over the samples as the others are
+(Cohen et al. 2021).
 
 Shapes: logits (…, N, k), with k = 1 for the three one-logit losses; labels (N,) or (…, N), floating ±1 or 0/1
 for one logit and int64 classes for cross-entropy, as ``prepare_labels`` gives them. For ``square`` labels are

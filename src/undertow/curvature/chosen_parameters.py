@@ -46,7 +46,9 @@ class ChosenParameters:
                 raise InputError(f"the network has no parameter {name!r}: {nearest(name, known)}")
             chosen = [name for name in known if name in asked]
             if not chosen:
-                raise InputError("parameters is empty: name at least one, or leave it out for all that train.")
+                raise InputError(
+                    "parameters is empty: name at least one, or leave it out for all that train."
+                )
         found = cls(tuple(chosen), tuple(known[name].shape for name in chosen))
         if found.size == 0:
             raise ModelError("the network's parameters have no entries, so there is no curvature.")
@@ -59,10 +61,8 @@ class ChosenParameters:
 
     def apart(self, vectors: Tensor) -> list[Tensor]:
         """Vectors (M, P) as one tensor (M, …) per parameter."""
-        pieces = vectors.split([math.prod(shape) for shape in self.shapes], dim=1)
-        return [
-            piece.reshape(len(vectors), *shape) for piece, shape in zip(pieces, self.shapes, strict=True)
-        ]
+        pieces = torch.split(vectors, [math.prod(shape) for shape in self.shapes], dim=1)
+        return [piece.reshape(len(vectors), *shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
 
     def together(self, tensors: Sequence[Tensor]) -> Tensor:
         """One tensor (M, …) per parameter as vectors (M, P)."""

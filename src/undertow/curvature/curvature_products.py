@@ -63,7 +63,7 @@ class CurvatureProducts:
         self._x = x.detach().to(dtype) if x.is_floating_point() else x
         labels = objective.labels.to(x.device)
         self._labels = labels.to(dtype) if labels.is_floating_point() else labels
-        parameters = [{name: each for name, each in net.named_parameters()} for net in self.networks]
+        parameters = [dict(net.named_parameters()) for net in self.networks]
         rest = [name for name in parameters[0] if name not in chosen.names]
         self._leaves = [
             self._stacked([own[name] for own in parameters]).requires_grad_() for name in chosen.names
@@ -217,8 +217,7 @@ class CurvatureProducts:
                 f"the layer by one composed of ordinary operations. PyTorch says: {error}"
             ) from error
         return [
-            torch.zeros_like(leaf) if each is None else each
-            for leaf, each in zip(leaves, found, strict=True)
+            torch.zeros_like(leaf) if each is None else each for leaf, each in zip(leaves, found, strict=True)
         ]
 
     # Others of the same kind

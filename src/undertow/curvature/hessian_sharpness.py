@@ -60,7 +60,7 @@ def sharpness(
             function of outputs and labels that gives one loss per sample.
         rtol: Error that is asked for, relative to the value; 1e-2 by default.
         atol: Absolute error that is enough as well, for curvature near zero; 0 by default.
-        matrix: "hessian", or "gauss-newton" for (1/N) Σ J_iᵀ ∇²ℓ_i J_i, which is positive semi-definite where ℓ is convex.
+        matrix: "hessian", or "gauss-newton" for (1/N) Σ J_iᵀ ∇²ℓ_i J_i, positive semi-definite where ℓ is convex.
         top: How many of the largest eigenvalues, with vectors.
         start: An earlier result, or its vectors, of a network nearby: a warm start, which takes fewer products and
             ends as ``tracked``.
@@ -147,9 +147,7 @@ def curvature_products(
     chosen = ChosenParameters.of(networks[0], parameters)
     with ExitStack() as stack:
         for net in networks:
-            stack.enter_context(
-                leave_no_trace(net, device=x.device if isinstance(x, Tensor) else None)
-            )
+            stack.enter_context(leave_no_trace(net, device=x.device if isinstance(x, Tensor) else None))
         precision = working_dtype(networks[0], x, dtype)
         outputs = check_samples(networks[0], x, y, precision)
         objective = Objective.of(y, loss=loss, reduction=reduction, outputs=tuple(outputs.shape))
@@ -199,7 +197,9 @@ def _warm(
     if start is None:
         return None
     if len(start) != products.count:
-        raise InputError(f"start holds {len(start)} results for {products.count} networks: pass one for each.")
+        raise InputError(
+            f"start holds {len(start)} results for {products.count} networks: pass one for each."
+        )
     stacked = []
     for each in start:
         vectors = each if isinstance(each, Tensor) else each.vectors

@@ -49,18 +49,18 @@ def hessian_trace(
     generator: torch.Generator | None = None,
     **options: Any,
 ) -> TraceResult:
-    """Trace of ∇²L(w) by Hutch++ (Meyer, Musco, Musco & Woodruff 2021): tr H = tr QᵀHQ + E gᵀAg, A = (I − QQᵀ)H(I − QQᵀ).
+    """Trace of ∇²L(w) by Hutch++: tr H = tr QᵀHQ + E gᵀAg with A = (I − QQᵀ)H(I − QQᵀ).
 
-    A quarter of the products finds a basis Q of directions in which H is large, a quarter takes its trace there, and the
-    rest are n Gaussian probes g of what remains. Of these (Laurent & Massart 2000, Lemma 1) with probability 1 − 3e⁻ᵗ
+    (Meyer, Musco, Musco & Woodruff 2021.) A quarter of the products finds a basis Q of directions in which H is large, a
+    quarter takes its trace there, and the rest are n Gaussian probes g of what remains. Of these (Laurent & Massart 2000, Lemma 1) with probability 1 − 3e⁻ᵗ
 
         |mean gᵀAg − tr A| ≤ 2‖A‖_F (√(t/n) + t/n)   and   ‖A‖_F² (1 − 2√(t/n)) ≤ mean ‖Ag‖² ,
 
     so the interval comes from the products themselves. A matrix of no more than ``probes`` columns is taken whole.
 
     Args:
-        net, x, y, loss: As in :func:`undertow.sharpness`, and so are ``matrix``, ``reduction``, ``parameters``, ``dtype``,
-            ``chunk`` and ``memory_budget``.
+        net, x, y, loss: As in :func:`undertow.sharpness`, and so are ``matrix``, ``reduction``, ``parameters``,
+            ``dtype``, ``chunk`` and ``memory_budget``.
         probes: How many products in all.
         rtol: Error relative to the value up to which the status is ``converged``.
         risk: Allowed probability that the interval misses the trace.
@@ -129,7 +129,9 @@ def _estimated(
 def _rounding(products: CurvatureProducts, vector: Tensor) -> float:
     """|tr E| ≤ √P ‖E‖_F for what rounding does to the matrix, ‖E‖_F from one product with and without noise."""
     plain = products(vector[None])
-    length = float(torch.linalg.vector_norm(perturbed(products, vector[None], 0) - plain, dtype=torch.float64))
+    length = float(
+        torch.linalg.vector_norm(perturbed(products, vector[None], 0) - plain, dtype=torch.float64)
+    )
     return ROUNDING_SAFETY * math.sqrt(products.size) * length
 
 

@@ -15,8 +15,8 @@ from undertow.jacobian.tridiagonal import miss_threshold
 
 __all__ = ["WARM_NOISE", "LanczosEnd", "LanczosGoal", "SymmetricProducts", "lanczos"]
 
-# As for Jacobians (undertow.jacobian.krylov): a warm start keeps a share of fresh randomness, which alone must rule out,
-# with even odds, another direction whose eigenvalue is larger by twice the tolerance.
+# As for Jacobians (undertow.jacobian.krylov): a warm start keeps a share of fresh randomness, which alone must rule
+# out, with even odds, another direction whose eigenvalue is larger by twice the tolerance.
 WARM_NOISE = 0.3
 _WARM_RISK = 0.5
 _WARM_SLACK = 2.0
@@ -80,8 +80,8 @@ def lanczos(
 ) -> LanczosEnd:
     """Largest eigenvalues from unit vectors ``start`` (M, P), each matrix until its own bound meets the goal.
 
-    θ ≤ λ_1 ≤ upper, where the second inequality fails with probability at most ``goal.risk``, if ``start`` is uniform on
-    the sphere, or has a part of at least ``share`` that is. With orthonormal ``against`` (M, j, P), λ_1 is that
+    θ ≤ λ_1 ≤ upper, where the second inequality fails with probability at most ``goal.risk``, if ``start`` is uniform
+    on the sphere, or has a part of at least ``share`` that is. With orthonormal ``against`` (M, j, P), λ_1 is that
     of the matrix on their orthogonal complement, which is at least λ_{j+1} of the whole. ``first`` is the product of
     ``start``, if it is known already.
 
@@ -117,17 +117,16 @@ class _Run:
         self.log_promise = -math.log(share * miss_threshold(size, goal.risk))
         self.eps = torch.finfo(start.dtype).eps
         self.closing = 4 * self.eps * math.sqrt(size)
-        numbers = {"dtype": torch.float64, "device": start.device}
-        self.diagonal = torch.zeros(count, self.max_steps, **numbers)
+        self.diagonal = start.new_zeros(count, self.max_steps, dtype=torch.float64)
         self.off = torch.zeros_like(self.diagonal)
-        self.largest = torch.zeros(count, **numbers)
-        self.asymmetry = torch.zeros(count, **numbers)
+        self.largest = start.new_zeros(count, dtype=torch.float64)
+        self.asymmetry = torch.zeros_like(self.largest)
         self.unit: Tensor | None = None
         self.rounding = goal.rounding
         self.step = 0
         self.active = torch.arange(count, device=start.device)
         self.waiting = torch.ones(count, dtype=torch.bool, device=start.device)
-        nan = torch.full((count,), math.nan, **numbers)
+        nan = torch.full_like(self.largest, math.nan)
         self.end = LanczosEnd(
             value=nan,
             upper=torch.full_like(nan, math.inf),

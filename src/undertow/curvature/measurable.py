@@ -47,9 +47,7 @@ def check_members(networks: Sequence[nn.Module]) -> None:
         raise InputError("pass at least one network.")
     place = first_unlike(networks)
     if place is not None:
-        raise InputError(
-            f"network {place} has another architecture than network 0: measure them one by one."
-        )
+        raise InputError(f"network {place} has another architecture than network 0: measure them one by one.")
     for net in networks:
         refuse_train_mode(net)
 
@@ -104,12 +102,12 @@ def check_samples(net: nn.Module, x: Tensor, y: Tensor, dtype: torch.dtype) -> T
             )
         if bool(outputs.isfinite().all()):
             size = float(outputs.abs().max()) if outputs.numel() else 0.0
-            close = {"rtol": 1e-3, "atol": 1e-4 * size}
-            if not torch.allclose(call(few), outputs, **close):
+            slack = 1e-4 * size
+            if not torch.allclose(call(few), outputs, rtol=1e-3, atol=slack):
                 raise ModelError(
                     "two passes over the same input differ: the network is random; call net.eval() first."
                 )
-            if len(few) > 1 and not torch.allclose(call(few[:1]), outputs[:1], **close):
+            if len(few) > 1 and not torch.allclose(call(few[:1]), outputs[:1], rtol=1e-3, atol=slack):
                 raise ModelError(
                     "a sample's output depends on the other samples of the batch, so the loss is no sum over samples: "
                     "use running statistics (net.eval()), or a normalisation within the sample."

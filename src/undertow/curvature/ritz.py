@@ -29,6 +29,8 @@ class RitzValues:
         inner = off[:, :-1]
         matrix = torch.diag_embed(diagonal)
         matrix += torch.diag_embed(inner, 1) + torch.diag_embed(inner, -1)
+        self.values: Tensor
+        self.vectors: Tensor
         self.values, self.vectors = torch.linalg.eigh(matrix)  # ascending, (M, k), and columns (M, k, k)
 
     @property

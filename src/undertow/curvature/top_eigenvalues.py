@@ -1,10 +1,10 @@
-"""The largest eigenvalues of several networks' curvature in one precision: Lanczos or the whole matrix, and rounding."""
+"""The largest eigenvalues of several networks' curvature in one precision, by Lanczos or whole, and rounding."""
 
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack, contextmanager
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -32,7 +32,7 @@ _ASYMMETRY = 1e-2
 
 @dataclass(frozen=True)
 class TopGoal:
-    """How many eigenvalues, and how well; ``start`` (P,) has Gaussian entries, ``warm`` (M, top, P) is known already."""
+    """How many eigenvalues, and how well; ``warm`` (M, top, P) are vectors of an earlier call."""
 
     top: int
     rtol: float
@@ -80,9 +80,9 @@ class TopEigenvalues:
 def by_lanczos(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     """The largest by Lanczos; further ones by Lanczos orthogonal to those before.
 
-    λ_{j+1} is at most the largest eigenvalue on any orthogonal complement of j vectors (Courant–Fischer), so every run's
-    upper bound is one of the next eigenvalue, however inexact the vectors before are, and equal ones are found as well. The
-    Ritz values of all vectors together are never more than the eigenvalues (Cauchy).
+    λ_{j+1} is at most the largest eigenvalue on any orthogonal complement of j vectors (Courant–Fischer), so every
+    run's upper bound is one of the next eigenvalue, however inexact the vectors before are, and equal ones are found as
+    well. The Ritz values of all vectors together are never more than the eigenvalues (Cauchy).
     """
     size = products.size
     plain = _unit(_drawn(products, goal.generator))
@@ -209,8 +209,8 @@ def _refuse_asymmetry(
     if bool((sane & (asymmetry > _ASYMMETRY)).any()):
         raise ModelError(
             "the products are not those of a symmetric matrix: some layer's backward pass is computed outside of "
-            "autograd (.data, numpy, a custom Function), so its second derivative is lost; write it with differentiable "
-            "operations."
+            "autograd (.data, numpy, a custom Function), so its second derivative is lost; write it with "
+            "differentiable operations."
         )
 
 
