@@ -4,13 +4,15 @@ Prints
 
 - over ``--runs`` runs on small networks and losses, each with weights, data and a random start of its own: how many
   have λ_1 of the whole Hessian (float64) between value − rounding and value + error;
-- on an MLP d → 200 → 200 → 10 over 5,000 points, before and after some training: products, time and true error of ours,
-  of a power iteration given as many steps as it needs for a true error of 10⁻² (it has no way to know), of one that stops as
-  published (a relative change below 10⁻³), and of ARPACK (scipy's eigsh, which="LA", tol=10⁻²) on the same products;
+- on an MLP d → 200 → 200 → 10 over 5,000 points, before and after some training: products, time and true error of
+  ours, of a power iteration given as many steps as it needs for a true error of 10⁻² (it has no way to know), of one
+  that stops as published (a relative change below 10⁻³), and of ARPACK (scipy's eigsh, which="LA", tol=10⁻²) on the
+  same products as ours;
 - how time grows with points and with parameters (log–log slopes).
 
-The power iteration takes Hessian products as they are usually written, by differentiating the gradient twice, from scratch
-every time, which is faster here than forward-over-reverse mode. "True" is a run at rtol = 10⁻⁵ in float64.
+The power iteration takes Hessian products as they are usually written, by differentiating the gradient, from scratch
+every time, which is faster here than forward-over-reverse mode. "True" is a run at rtol = 10⁻³, whose value is far
+closer than its error says. Times are the processor's, because machines are shared.
 
     python benchmarks/sharpness.py --runs 1000                 two CPU cores
     python benchmarks/sharpness.py --runs 0 --data mnist
@@ -115,13 +117,14 @@ class Problem:
         size = sum(parameter.numel() for parameter in self.net.parameters())
         vector = torch.randn(size, generator=torch.Generator().manual_seed(1))
         vector, before = vector / vector.norm(), math.inf
-        for step in range(1, most + 1):
+        value, steps = math.nan, 0
+        while steps < most:
             image = self.usual_product(vector)
-            value = float(image @ vector)
+            value, steps = float(image @ vector), steps + 1
             if stop(value, before):
                 break
             vector, before = image / image.norm(), value
-        return value, step
+        return value, steps
 
     def arpack(self) -> tuple[float, int]:
         with curvature_products([self.net], self.x, self.y, loss=self.loss) as (products, _):
@@ -167,17 +170,16 @@ def costs(data: str) -> None:
         "times ours",
     )
     table = Table(*columns)
-    for activation in (nn.Tanh, nn.ReLU):
-        for loss in ("square", "cross-entropy"):
-            for steps in (0, 100):
-                problem = Problem.of(data, activation, loss, steps=steps)
-                _compare(problem, table)
+    settings: list[tuple[Callable[[], nn.Module], Loss]] = [(nn.Tanh, "square"), (nn.ReLU, "cross-entropy")]
+    for activation, loss in settings:
+        for steps in (0, 100):
+            _compare(Problem.of(data, activation, loss, steps=steps), table)
     console.print(table)
 
 
 def _compare(problem: Problem, table: Table) -> None:
     net, x, y, loss = problem.net, problem.x, problem.y, problem.loss
-    truth = sharpness(net, x, y, loss=loss, rtol=1e-5).value
+    truth = sharpness(net, x, y, loss=loss, rtol=1e-3).value
     ours, own = clocked(lambda: sharpness(net, x, y, loss=loss))
     (known, known_steps), known_time = clocked(
         lambda: problem.power(lambda value, _: abs(value - truth) <= 1e-2 * truth)

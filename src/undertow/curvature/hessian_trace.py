@@ -51,8 +51,9 @@ def hessian_trace(
 ) -> TraceResult:
     """Trace of ∇²L(w) by Hutch++: tr H = tr QᵀHQ + E gᵀAg with A = (I − QQᵀ)H(I − QQᵀ).
 
-    (Meyer, Musco, Musco & Woodruff 2021.) A quarter of the products finds a basis Q of directions in which H is large, a
-    quarter takes its trace there, and the rest are n Gaussian probes g of what remains. Of these (Laurent & Massart 2000, Lemma 1) with probability 1 − 3e⁻ᵗ
+    (Meyer, Musco, Musco & Woodruff 2021.) A quarter of the products finds a basis Q of directions in which H is large,
+    a quarter takes its trace there, and the rest are n Gaussian probes g of what remains. Of these (Laurent & Massart
+    2000, Lemma 1), with probability 1 − 3e⁻ᵗ,
 
         |mean gᵀAg − tr A| ≤ 2‖A‖_F (√(t/n) + t/n)   and   ‖A‖_F² (1 − 2√(t/n)) ≤ mean ‖Ag‖² ,
 
