@@ -25,6 +25,8 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -39,6 +41,7 @@ from undertow.core.losses import Loss, mean_loss
 from undertow.curvature.hessian_sharpness import curvature_products, sharpness
 from undertow.data import load
 
+T = TypeVar("T")
 console = Console(width=140)
 
 
@@ -61,9 +64,9 @@ def coverage(runs: int) -> None:
             used = max(used, abs(truth - found.value) / max(found.error, 1e-300))
             products += found.products
         if count:
-            row = (count, inside, converged, f"{errors:.1e}", f"{used:.1e}", f"{products / count:.0f}")
-            table.add_row(case.name, *map(str, row))
-    console.print(table)
+            console.print(
+                f"{count:4d}  {inside:6d}  {converged:9d}  {errors:14.1e}  {used:24.1e}  {products / count:8.0f}  {case.name}"
+            )
 
 
 @dataclass(frozen=True)
@@ -151,14 +154,14 @@ def _points(data: str, count: int) -> tuple[Tensor, Tensor]:
     return 0.3 * centres[y] + torch.randn(count, 3072), y
 
 
-def clocked(work: Callable[[], object]) -> tuple[object, float]:
+def clocked(work: Callable[[], T]) -> tuple[T, float]:
     """The result, and the processor's seconds: the machine may be shared."""
     begin = time.process_time()
     found = work()
     return found, time.process_time() - begin
 
 
-def costs(data: str) -> None:
+def costs(data: str, points: int) -> None:
     columns = (
         "problem",
         "λ₁",
@@ -173,7 +176,7 @@ def costs(data: str) -> None:
     settings: list[tuple[Callable[[], nn.Module], Loss]] = [(nn.Tanh, "square"), (nn.ReLU, "cross-entropy")]
     for activation, loss in settings:
         for steps in (0, 100):
-            _compare(Problem.of(data, activation, loss, steps=steps), table)
+            _compare(Problem.of(data, activation, loss, steps=steps, points=points), table)
     console.print(table)
 
 
@@ -208,9 +211,7 @@ def growth(data: str) -> None:
             grown = {"points": size} if what == "points" else {"width": size, "points": 1250}
             problem = Problem.of(data, nn.Tanh, "square", steps=0, **grown)
             found, spent = clocked(
-                lambda problem=problem: sharpness(
-                    problem.net, problem.x, problem.y, loss="square", max_steps=12
-                )
+                partial(sharpness, problem.net, problem.x, problem.y, loss="square", max_steps=12)
             )
             parameters = sum(parameter.numel() for parameter in problem.net.parameters())
             counts.append(size if what == "points" else parameters)
@@ -226,11 +227,12 @@ if __name__ == "__main__":
     )
     parser.add_argument("--runs", type=int, default=160)
     parser.add_argument("--data", choices=("random", "mnist"), default="random")
+    parser.add_argument("--points", type=int, default=5000)
     parser.add_argument("--only", choices=("coverage", "costs", "growth"))
     options = parser.parse_args()
     if options.only in (None, "coverage"):
         coverage(options.runs)
     if options.only in (None, "costs"):
-        costs(options.data)
+        costs(options.data, options.points)
     if options.only in (None, "growth"):
         growth(options.data)

@@ -154,7 +154,7 @@ def _function(
 def dense_hessian(net: nn.Module, x: Tensor, y: Tensor, loss: CurvatureLoss) -> Tensor:
     """The whole Hessian of the mean loss in the trainable parameters, in float64."""
     outputs, total, flat = _function(net, x, y, loss)
-    hessian: Tensor = torch.autograd.functional.hessian(lambda w: total(outputs(w)), flat)  # type: ignore[no-untyped-call]
+    hessian: Tensor = torch.autograd.functional.hessian(lambda w: total(outputs(w)), flat, vectorize=True)  # type: ignore[no-untyped-call]
     return (hessian + hessian.T) / 2
 
 

@@ -18,8 +18,8 @@ def test_a_probe_reads_what_the_function_gives() -> None:
     net.eval()
     found = ut.sharpness(net, x, y, loss="cross-entropy", top=2)
     assert [(record.key, record.value, record.error) for record in probe.records] == [
-        ("", found.values[0], found.errors[0]),
-        ("2", found.values[1], found.errors[1]),
+        ("", float(found.values[0]), float(found.errors[0])),
+        ("2", float(found.values[1]), float(found.errors[1])),
     ]
     assert MEASURES.lines["sharpness"].side("") == "above"
 

@@ -228,7 +228,9 @@ class CurvatureProducts:
 
     def once(self, arithmetic: Arithmetic) -> CurvatureProducts:
         """The same in another arithmetic, for so few products that no graph is worth keeping."""
-        return self._like(self.networks, self.dtype, arithmetic, False)
+        other = self._like(self.networks, self.dtype, arithmetic, False)
+        other._chunk = self._chunk
+        return other
 
     def in_float64(self) -> CurvatureProducts:
         """The same with everything in float64, also what a network or a loss holds or makes in float32."""
