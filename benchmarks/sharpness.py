@@ -47,9 +47,7 @@ console = Console(width=140)
 
 def coverage(runs: int) -> None:
     """How often the true eigenvalue lies where the result says."""
-    table = Table(
-        "case", "runs", "inside", "converged", "mean error/|λ|", "largest true error/error", "products"
-    )
+    console.print("runs  inside  converged  mean error/|λ|  largest true error/error  products  case")
     for place, case in enumerate(CURVATURE_CASES):
         count = runs // len(CURVATURE_CASES) + (place < runs % len(CURVATURE_CASES))
         inside, converged, errors, used, products = 0, 0, 0.0, 0.0, 0
@@ -64,9 +62,8 @@ def coverage(runs: int) -> None:
             used = max(used, abs(truth - found.value) / max(found.error, 1e-300))
             products += found.products
         if count:
-            console.print(
-                f"{count:4d}  {inside:6d}  {converged:9d}  {errors:14.1e}  {used:24.1e}  {products / count:8.0f}  {case.name}"
-            )
+            numbers = f"{count:4d}  {inside:6d}  {converged:9d}  {errors:14.1e}  {used:24.1e}"
+            console.print(f"{numbers}  {products / count:8.0f}  {case.name}")
 
 
 @dataclass(frozen=True)

@@ -224,15 +224,21 @@ class _Run:
         good = bounded & (ritz.residual <= tolerance) & ~broken
         leaving = self.waiting & (good | broken | last)
         if bool(leaving.any()):
-            self._write(leaving.nonzero()[:, 0], ritz, good, broken, closed, onward)
+            proved = torch.where(
+                bounded, ritz.value + reach, math.inf
+            )  # with even odds only, from a warm start
+            bound = ritz.upper_bound(self.log_promise)
+            bound = bound if self.goal.warm else torch.minimum(bound, proved)
+            bound = torch.where(closed, ritz.value, bound)
+            self._write(leaving.nonzero()[:, 0], ritz, bound, good, broken, onward)
             self._drop(last)
 
     def _write(
-        self, index: Tensor, ritz: RitzValues, good: Tensor, broken: Tensor, closed: Tensor, onward: Tensor
+        self, index: Tensor, ritz: RitzValues, bound: Tensor, good: Tensor, broken: Tensor, onward: Tensor
     ) -> None:
         assert self.unit is not None
-        upper = torch.maximum(ritz.value + ritz.residual, ritz.upper_bound(self.log_promise))
-        upper = torch.where(closed, ritz.value + ritz.residual, upper)
+        upper = torch.maximum(ritz.value + ritz.residual, bound)
+        closed = (self.off[:, : self.step] == 0).any(1)
         log_miss = math.log(self.goal.risk) + self.log_promise - ritz.log_polynomial(upper)
         miss = torch.where(closed, 0.0, log_miss.exp().clamp_max(1.0))
         unit, place, end = self.unit.double(), self.active[index], self.end
