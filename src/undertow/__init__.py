@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.adversary.robust_curves import robust_curve as robust_curve
     from undertow.adversary.robustness import robustness as robustness
     from undertow.core.errors import UndertowError as UndertowError
+    from undertow.curvature.curvature_result import SharpnessResult as SharpnessResult
+    from undertow.curvature.hessian_sharpness import sharpness as sharpness
+    from undertow.curvature.hessian_trace import hessian_trace as hessian_trace
     from undertow.jacobian.cutting import chain as chain
     from undertow.jacobian.cutting import split as split
     from undertow.jacobian.norms import JacobianNorms as JacobianNorms
@@ -43,6 +46,10 @@ _WHERE = {
     "seams": "undertow.jacobian.seams",
     "split": "undertow.jacobian.cutting",
     "chain": "undertow.jacobian.cutting",
+    # Curvature of the loss in the parameters
+    "sharpness": "undertow.curvature.hessian_sharpness",
+    "SharpnessResult": "undertow.curvature.curvature_result",
+    "hessian_trace": "undertow.curvature.hessian_trace",
     # Measures of a network and data at one moment
     "energy": "undertow.measures.energy",
     "collaboration": "undertow.measures.collaboration",

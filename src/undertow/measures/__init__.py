@@ -18,6 +18,7 @@ __all__ = ["MEASURES", "Listed", "MeasureRegistry", "measure"]
 MEASURES = MeasureRegistry(
     Listed("stable-rank", "undertow.measures.rank:StableRank", truth="below"),
     Listed("energy", "undertow.measures.energy:Energy", truth="above"),
+    Listed("sharpness", "undertow.measures.sharpness:Sharpness", truth="above"),
     Listed("collaboration", "undertow.measures.collaboration:Collaboration"),
     Listed("loss", "undertow.measures.loss:Loss"),
     Listed("accuracy", "undertow.measures.clean_accuracy:Accuracy"),
