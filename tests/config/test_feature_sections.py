@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from undertow.config.trial import FeaturesData, TrialConfig, validate
+from undertow.config.trial import TrialConfig, validate
 from undertow.core.errors import ConfigError
 from undertow.core.streams import stream
 from undertow.data.loading import load
+from undertow.data.network_features import FeaturesData, feature_network, features
 from undertow.execution.build import build_data, build_network, build_points
-from undertow.execution.frozen_features import feature_network, features
 from undertow.models import NearestNeighbour, resnet
 
 LINEAR = {"name": "mlp", "widths": [], "init": {"name": "gaussian", "std": 0.0}}

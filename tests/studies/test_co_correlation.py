@@ -11,10 +11,11 @@ import torch
 
 from undertow.adversary import Classifier, robust_accuracy
 from undertow.config.grid import StudyConfig
-from undertow.config.trial import NamedData, TrialConfig, TwoLayerModel, validate
+from undertow.config.trial import TrialConfig, validate
 from undertow.core.errors import ConfigError
 from undertow.data.loading import load
 from undertow.data.local import State
+from undertow.data.named_data import NamedData
 from undertow.data.sources import check
 from undertow.data.tasks import relabel
 from undertow.execution.build import build_data, build_network
@@ -22,6 +23,7 @@ from undertow.execution.engines.here import Here
 from undertow.execution.sweep import sweep
 from undertow.measures.collaboration import collaboration
 from undertow.measures.energy import energy
+from undertow.models import TwoLayerModel
 from undertow.probe.schedule import Schedule
 from undertow.report.figures import draw
 from undertow.store.store import Store

@@ -9,10 +9,11 @@ from typing import Any
 import polars
 import pytest
 
-from undertow.config.trial import ClustersData, TwoLayerModel
 from undertow.core.errors import InputError
+from undertow.data.clusters import ClustersData
 from undertow.execution.engines.here import Here
 from undertow.execution.sweep import sweep
+from undertow.models import TwoLayerModel
 from undertow.report.figures import draw
 from undertow.store.store import Store
 from undertow.studies import find

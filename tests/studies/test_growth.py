@@ -12,10 +12,12 @@ import polars
 import pytest
 
 from undertow.config.grid import StudyConfig
-from undertow.config.trial import NamedData, TwoLayerModel, validate
+from undertow.config.trial import validate
 from undertow.core.errors import InputError
+from undertow.data.named_data import NamedData
 from undertow.execution.engines.here import Here
 from undertow.execution.sweep import sweep
+from undertow.models import TwoLayerModel
 from undertow.store.store import Store
 from undertow.studies.co_correlation.growth import CLAIMS, FIGURES, PARTS
 from undertow.studies.co_correlation.growth_records import exponent, networks, rates, slack_exponents

@@ -9,10 +9,10 @@ from pathlib import Path
 import polars
 import pytest
 
-from undertow.config.trial import TwoLayerModel
 from undertow.core.errors import ConfigError
 from undertow.execution.engines.here import Here
 from undertow.execution.sweep import sweep
+from undertow.models import TwoLayerModel
 from undertow.report.figures import draw
 from undertow.store.store import Store
 from undertow.studies import STUDIES, find

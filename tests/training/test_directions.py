@@ -341,7 +341,7 @@ def test_the_registry_holds_every_file_of_the_folder_once() -> None:
 
 
 def test_momentum_beside_another_optimiser_is_refused() -> None:
-    with pytest.raises(ConfigError, match="belongs to gd and sgd: adamw has its own momentum, or none"):
+    with pytest.raises(ConfigError, match="adamw has its own momentum, or none: leave momentum out"):
         Recipe(optimizer="adamw", momentum=0.5, learning_rate=0.1, epochs=1, loss="cross-entropy")
     with pytest.raises(ConfigError, match="did you mean 'adam'"):
         Recipe(optimizer="adamv", learning_rate=0.1, epochs=1, loss="cross-entropy")

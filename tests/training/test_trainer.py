@@ -28,7 +28,7 @@ def by_torch(network: nn.Module, x: Tensor, y: Tensor, how: Recipe) -> nn.Module
         network.get_parameter(name).requires_grad_(False)
     free = [parameter for parameter in network.parameters() if parameter.requires_grad]
     optimizer: torch.optim.Optimizer
-    if how.optimizer == "adam":
+    if how.optimizer.name == "adam":
         optimizer = torch.optim.Adam(free, lr=how.learning_rate)
     else:
         optimizer = torch.optim.SGD(free, lr=how.learning_rate, momentum=how.momentum)
@@ -282,15 +282,15 @@ def test_failures_name_the_way_out() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"loss": "hinge"}, "loss = 'hinge' is unknown"),
+        ({"loss": "hinge"}, "loss = 'hinge' is not known"),
         ({"dtype": "float16"}, "did you mean 'float"),
-        ({"learning_rate": 0.0}, "learning_rate = 0.0 is not"),
-        ({"learning_rate": math.nan}, "learning_rate = nan is not"),
+        ({"learning_rate": 0.0}, "learning_rate = 0.0: should be greater than 0"),
+        ({"learning_rate": math.nan}, "learning_rate = nan: should be a finite number"),
         ({"epochs": -1}, "epochs = -1"),
         ({"batch_size": 0}, "batch_size = 0"),
         ({"momentum": 1.0}, "momentum = 1.0"),
         ({"seed": -1}, "seed = -1"),
-        ({"frozen": "output.weight"}, "a tuple of names"),
+        ({"frozen": "output.weight"}, "frozen = 'output.weight': should be a valid tuple"),
         ({"optimizer": "gd", "batch_size": 8}, "leave batch_size out"),
         ({"optimizer": "adam", "momentum": 0.9}, "its own momentum"),
     ],

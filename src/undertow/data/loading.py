@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +16,9 @@ from torch import Tensor
 
 from undertow.core.errors import DataError, InputError, nearest
 from undertow.core.files import TooLargeError, read_regular
-from undertow.data.catalogue import Entry, lookup
+from undertow.data.catalogue import CatalogueEntry, lookup
 from undertow.data.cifar import parse_batch
+from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
 from undertow.data.idx import parse_idx
 from undertow.data.inflate import bound_for, too_large
@@ -29,7 +30,6 @@ from undertow.data.tables import read_table
 
 __all__ = ["load"]
 
-Split = Literal["train", "test", "all"]
 _SPLITS = ("train", "test", "all")
 
 
@@ -149,7 +149,9 @@ def _parsed_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return bunch.images.astype(np.uint8)[:, None], bunch.target.astype(np.int64)
 
 
-def _images(entry: Entry, part: Split, folder: str | os.PathLike[str] | None, download: bool) -> _Samples:
+def _images(
+    entry: CatalogueEntry, part: Split, folder: str | os.PathLike[str] | None, download: bool
+) -> _Samples:
     files = entry.files_for(part)
     contents = obtain(entry, files, folder=folder, download=download)
     if entry.form == "cifar":
@@ -164,7 +166,7 @@ def _images(entry: Entry, part: Split, folder: str | os.PathLike[str] | None, do
 
 
 def _table(
-    file: str, content: bytes, entry: Entry | None, label: str | None, features: Sequence[str] | None
+    file: str, content: bytes, entry: CatalogueEntry | None, label: str | None, features: Sequence[str] | None
 ) -> _Samples:
     table = read_table(
         content,
@@ -181,7 +183,9 @@ def _table(
     return _Samples(table.x, table.y, len(table.classes), None, {"row": table.row, **table.others})
 
 
-def _entry_file(entry: Entry, folder: str | os.PathLike[str] | None, download: bool) -> tuple[str, bytes]:
+def _entry_file(
+    entry: CatalogueEntry, folder: str | os.PathLike[str] | None, download: bool
+) -> tuple[str, bytes]:
     contents = obtain(entry, entry.files, folder=folder, download=download)
     return next(iter(contents.items()))
 

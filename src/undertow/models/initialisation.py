@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, Union
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from undertow.core.errors import ConfigError
+from undertow.core.sections import NonNegative, Real, Section
 
-__all__ = ["Gaussian", "He", "Initialisation", "Scaled", "draw_linear", "draw_normal", "empty_linear"]
+__all__ = [
+    "INITIALISATIONS",
+    "Gaussian",
+    "He",
+    "HeInit",
+    "InitSection",
+    "Initialisation",
+    "Scaled",
+    "draw_linear",
+    "draw_normal",
+    "empty_linear",
+]
 
 
 class Initialisation(Protocol):
@@ -89,6 +102,55 @@ class He:
 
     def bias_std(self, *, inputs: int, width: int) -> float:  # noqa: ARG002
         return 0.0
+
+
+class GaussianInit(Section):
+    """W_ij ~ N(0, std²), b_i ~ N(0, bias²)."""
+
+    name: Literal["gaussian"]
+    std: NonNegative
+    bias: NonNegative = 0.0
+
+    def build(self) -> Initialisation:
+        return Gaussian(self.std, bias=self.bias)
+
+
+class VarianceInit(Section):
+    """W_ij ~ N(0, variance): the same numbers read as the stable-rank report's code reads them."""
+
+    name: Literal["gaussian-variance"]
+    variance: NonNegative
+
+    def build(self) -> Initialisation:
+        return Gaussian.of_variance(self.variance)
+
+
+class ScaledInit(Section):
+    """W_ij ~ N(0, 1/m^(1+2q)) (Wang, Min & Ruan 2024)."""
+
+    name: Literal["scaled"]
+    q: Real
+
+    def build(self) -> Initialisation:
+        return Scaled(self.q)
+
+
+class HeInit(Section):
+    """W_ij ~ N(0, 2/inputs)."""
+
+    name: Literal["he"] = "he"
+
+    def build(self) -> Initialisation:
+        return He()
+
+
+INITIALISATIONS = (GaussianInit, VarianceInit, ScaledInit, HeInit)
+"""A new initialisation is a class with its section above and a line here."""
+
+if TYPE_CHECKING:
+    InitSection = GaussianInit | VarianceInit | ScaledInit | HeInit
+else:
+    InitSection = Annotated[Union[INITIALISATIONS], Field(discriminator="name")]  # noqa: UP007
 
 
 def draw_normal(shape: tuple[int, ...], *, std: float, generator: torch.Generator) -> Tensor:

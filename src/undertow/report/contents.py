@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from undertow.config.grid import OWN_SEEDS
+from undertow.config.study_names import OWN_SEEDS
 from undertow.core.canonical import plain
 from undertow.report.figures import drawn
 from undertow.report.grids import browsable

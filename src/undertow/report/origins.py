@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from undertow.config.grid import StudyConfig
-from undertow.config.seed_sets import seed_options
+from undertow.config.study_names import seed_options
 
 __all__ = ["Origin", "origin", "rerun", "spoken_duration", "study_file"]
 

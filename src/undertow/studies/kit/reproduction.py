@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from undertow.config.grid import OWN_SEEDS, StudyConfig
+from undertow.config.grid import StudyConfig
+from undertow.config.study_names import OWN_SEEDS
 from undertow.probe.records import COLUMNS
 from undertow.store.store import Store, StoredStudy
 from undertow.studies import STUDIES, find

@@ -3,23 +3,58 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
 from undertow.core.losses import loss_gradient
 from undertow.core.precision import deterministic_convolutions, matmul_precision
+from undertow.core.sections import Count, Positive, Seed, Switch
 from undertow.core.streams import stream
+from undertow.data.catalogue import IMAGES
+from undertow.data.data_section import Split, SplitData
 from undertow.data.dataset import Dataset
-from undertow.data.loading import Split, load
-from undertow.data.tasks import relabel
+from undertow.data.loading import load
+from undertow.data.tasks import TaskName, relabel
 from undertow.models import resnet
 
-if TYPE_CHECKING:
-    from undertow.config.trial import FeaturesData
+__all__ = ["FeaturesData", "feature_network", "features"]
 
-__all__ = ["feature_network", "features"]
+if TYPE_CHECKING:
+    ImageName = str
+else:
+    ImageName = Literal[IMAGES]
+
+
+class FeaturesData(SplitData):
+    """What a residual network trained on all classes of ``of`` makes of its images; see :func:`features`.
+
+    ``task`` and ``limit`` are those of the data that come out; ``centred`` takes the mean over all classes away. The
+    network's training set has ``train`` samples.
+    """
+
+    name: Literal["features"]
+    of: ImageName
+    task: TaskName | None = None
+    centred: Switch = False
+    channels: tuple[Count, ...] = (8, 16, 32)
+    blocks: Count = 1
+    train: Count | None = None
+    epochs: Count = 10
+    batch_size: Count = 128
+    learning_rate: Positive = 0.1
+    seed: Seed | None = None
+
+    def build(self) -> Dataset:
+        return features(self)
+
+    def with_seed(self, seed: int) -> Self:
+        return self if self.seed is not None else self.model_copy(update={"seed": seed})
+
+    def files_read(self, split: Split | None) -> set[tuple[str, Split]]:
+        splits: set[Split | None] = {"train", self.split, split}
+        return {(self.of, each) for each in splits if each is not None}
 
 
 def features(config: FeaturesData) -> Dataset:
