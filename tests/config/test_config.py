@@ -140,7 +140,7 @@ def test_the_data_follow_the_seed_unless_they_have_their_own() -> None:
         ("training.learning_rate", 0, "training.learning_rate = 0: should be greater than 0"),
         ("training", 3, "training = 3 must be a table of settings"),
         ("probe.measures", ["stable-rnak"], "'stable-rnak' is not a measure; did you mean 'stable-rank'?"),
-        ("probe.measures", ["collaboration"], "probe.measures: the measure collaboration needs 'seam'."),
+        ("probe.measures", ["collaboration"], "probe.measures: collaboration.seam is missing"),
         ("probe.every", "eopch", "probe.every = 'eopch' is not known; did you mean 'epoch'?"),
         ("training.batch_size", 5, "training: gd takes all of the data"),
         ("training.optimizer", "adma", "training.optimizer.name = 'adma' is not known; did you mean 'adam'?"),

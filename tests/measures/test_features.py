@@ -13,9 +13,10 @@ from undertow.core.errors import InputError, ModelError
 from undertow.data import by_cluster, d_binary
 from undertow.data.dataset import Dataset
 from undertow.measures.averaged_direction import averaged_radii
-from undertow.measures.biases import best_biases
+from undertow.measures.bias_search import best_biases
+from undertow.measures.feature_cosines import feature_cosines, own_features
+from undertow.measures.feature_decomposition import decompose, summarise
 from undertow.measures.feature_steps import FeatureSteps, two_layer_parts
-from undertow.measures.features import decompose, feature_cosines, own_features, summarise
 from undertow.models import Gaussian, two_layer
 from undertow.theory.feature_averaging import averaged_direction, grouped_network
 from undertow.training import Recipe, Trainer

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from undertow.core.errors import ModelError
 from undertow.measures.collaboration import collaboration
 from undertow.models import Scaled, two_layer
-from undertow.theory.growth import Growth
+from undertow.theory.growth import GrowthResult
 from undertow.theory.growth_history import GrowthHistory
 from undertow.theory.linear_growth import error_weighted_input, linear_growth
 from undertow.theory.mlp_growth import activation_overlap, mlp_growth, point_inputs
@@ -57,7 +57,7 @@ def train(net: nn.Sequential, x: Tensor, y: Tensor, steps: int, *, refresh: int 
 
 def growth_of(
     net: nn.Sequential, x: Tensor, y: Tensor, history: GrowthHistory, *, rate: float = RATE
-) -> Growth:
+) -> GrowthResult:
     now, start = two_layer_of(net), history.start.weight
     if now.linear:
         return linear_growth(now, x, y, start=start, learning_rate=rate)

@@ -4,7 +4,7 @@ Start with `robust_accuracy` and `robustness`; a `Classifier` declares normalisa
 """
 
 from undertow.adversary.accuracy import (
-    RobustAccuracy,
+    RobustAccuracyResult,
     RobustCurve,
     attack_cost,
     robust_accuracy,
@@ -13,15 +13,15 @@ from undertow.adversary.accuracy import (
 )
 from undertow.adversary.classifier import Classifier, Groups
 from undertow.adversary.example_pairs import pairs_grid
-from undertow.adversary.risk import AdversarialRisk, RiskBound, adversarial_risk, risk_bound
+from undertow.adversary.risk import AdversarialRisk, RiskBoundResult, adversarial_risk, risk_bound
 from undertow.adversary.robustness import Robustness, robustness
 
 __all__ = [
     "AdversarialRisk",
     "Classifier",
     "Groups",
-    "RiskBound",
-    "RobustAccuracy",
+    "RiskBoundResult",
+    "RobustAccuracyResult",
     "RobustCurve",
     "Robustness",
     "adversarial_risk",

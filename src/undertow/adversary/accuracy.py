@@ -23,7 +23,7 @@ from undertow.adversary.geometry import check_norm
 from undertow.adversary.validation import as_labels
 from undertow.core.errors import ConfigError, InputError, nearest
 
-__all__ = ["RobustAccuracy", "RobustCurve", "attack_cost", "robust_accuracy", "robust_curve", "wilson"]
+__all__ = ["RobustAccuracyResult", "RobustCurve", "attack_cost", "robust_accuracy", "robust_curve", "wilson"]
 
 _COUNTED = ("forward", "backward", "calls")
 _ENGINES = ("native", "pyautoattack")
@@ -31,7 +31,7 @@ _SMALL = 2**15  # entries of x below which Python's overhead, not arithmetic, is
 
 
 @dataclass(frozen=True, eq=False)
-class RobustAccuracy:
+class RobustAccuracyResult:
     """Robust accuracy with the examples that prove it.
 
     Axes come in the order member, ε, sample, each only where there are several: for one network and one ε,
@@ -76,7 +76,7 @@ def robust_accuracy(
     seed: int = 0,
     chunk: int | None = None,
     progress: Progress = None,
-) -> RobustAccuracy:
+) -> RobustAccuracyResult:
     """Share of samples classified correctly at every point found within ε, in raw input units.
 
     The result depends neither on the order of the samples nor on how they are cut into chunks, up to the rounding
@@ -169,7 +169,7 @@ class RobustCurve:
     lower: Tensor
     upper: Tensor
     proved: Tensor
-    accuracy: RobustAccuracy
+    accuracy: RobustAccuracyResult
 
 
 def robust_curve(
@@ -272,7 +272,7 @@ def _result(
     engine: str,
     eps: float | Sequence[float],
     parts: list[tuple[Search, Tensor, list[str]]],
-) -> RobustAccuracy:
+) -> RobustAccuracyResult:
     distance = torch.cat([search.distance for search, _, _ in parts])
     examples = torch.cat([search.example for search, _, _ in parts])
     limits = torch.tensor(radii, dtype=torch.float64, device=x.device)
@@ -298,7 +298,7 @@ def _result(
         return float(chosen) if chosen.ndim == 0 else chosen
 
     several_eps = _several(eps)
-    return RobustAccuracy(
+    return RobustAccuracyResult(
         value=shaped(value, several_eps),
         proved=shaped(proved, several_eps),
         clean=shaped(clean.unsqueeze(-1), False),

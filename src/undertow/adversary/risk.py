@@ -21,7 +21,7 @@ from undertow.adversary.validation import as_labels
 from undertow.adversary.worst_loss import LOSSES, Loss, climb, loss_values, upper_losses
 from undertow.core.errors import ConfigError, InputError, nearest
 
-__all__ = ["AdversarialRisk", "RiskBound", "adversarial_risk", "risk_bound"]
+__all__ = ["AdversarialRisk", "RiskBoundResult", "adversarial_risk", "risk_bound"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class AdversarialRisk:
 
 
 @dataclass(frozen=True, eq=False)
-class RiskBound:
+class RiskBoundResult:
     """Both sides of Theorem 4.1 over a range of r: tensors (E,), or (M, E).
 
     ``gap`` = R + r·S(L∘f) − R_rob(r) is positive where the bound holds; ``lower`` and ``upper`` are its
@@ -179,7 +179,7 @@ def risk_bound(
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
-) -> RiskBound:
+) -> RiskBoundResult:
     """R_rob(r) against R + r·S(L∘f) for a range of r (Theorem 4.1, L2)."""
     classifier, function = as_classifier(net, bounds=bounds, readout=readout), _loss(loss)
     if loss == "zero-one":
@@ -211,7 +211,7 @@ def risk_bound(
     def shaped(value: Tensor) -> Tensor:
         return value if several else value[0]
 
-    return RiskBound(
+    return RiskBoundResult(
         radii=attacked.eps,
         risk=shaped(risk),
         energy=shaped(energy),

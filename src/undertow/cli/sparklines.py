@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from undertow.probe.bounds import sign_of_bound
+from undertow.measures.bounds import sign_of_bound
 
 if TYPE_CHECKING:
     import polars

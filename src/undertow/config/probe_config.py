@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
 from undertow.core.config_errors import shown
 from undertow.core.sections import Count, Section
-from undertow.probe.measures import MEASURES, Measure, measure
+from undertow.measures import MEASURES, measure
 from undertow.probe.schedule import Every, Schedule
+
+if TYPE_CHECKING:
+    from undertow.measures.reading import Measure
 
 __all__ = ["ProbeConfig"]
 
@@ -78,11 +80,8 @@ def _written_out(given: Any) -> dict[str, Any]:
         raise ValueError(f"the measure's limit = {shown(own['limit'])} must be a number of points, 1 or more")
     if "only" in own:
         own["only"] = _settings_named(own["only"])
-    try:
-        made: Any = measure(**options)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
-    return {"name": table["name"], **asdict(made), **own}
+    made: Any = measure(**options)
+    return {"name": table["name"], **made.model_dump(), **own}
 
 
 def _settings_named(only: Any) -> dict[str, Any]:

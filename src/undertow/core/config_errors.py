@@ -20,19 +20,25 @@ Settings = Callable[[tuple[str, ...]], list[str]]
 """The valid names at a path, e.g. ``("training",)`` → ``["optimizer", "learning_rate", …]``."""
 
 
-def config_error(error: ValidationError, settings: Settings, *, tags: frozenset[str]) -> ConfigError:
-    """A ``ConfigError`` for the first few problems; ``tags`` are the union members pydantic adds to paths."""
+def config_error(
+    error: ValidationError, settings: Settings, *, tags: frozenset[str] = frozenset(), of: str = ""
+) -> ConfigError:
+    """A ``ConfigError`` for the first few problems.
+
+    ``tags`` are the union members pydantic adds to paths; ``of`` is the name of a section that was made by itself.
+    """
     problems = error.errors()[:_LOOKED_AT]
-    sentences = list(dict.fromkeys(_sentence(problem, settings, tags) for problem in problems))
+    sentences = list(dict.fromkeys(_sentence(problem, settings, tags, of) for problem in problems))
     more = len(sentences) - _SHOWN
     if more > 0:
         sentences = [*sentences[:_SHOWN], f"and {more} more"]
     return ConfigError("; ".join(sentences))
 
 
-def _sentence(problem: ErrorDetails, settings: Settings, tags: frozenset[str]) -> str:
+def _sentence(problem: ErrorDetails, settings: Settings, tags: frozenset[str], of: str) -> str:
     path = _path(problem["loc"], tags, keep_last=problem["type"] == "extra_forbidden")
-    field, value = ".".join(path) or "the configuration", shown(problem["input"])
+    field = ".".join((of, *path) if of else path) or "the configuration"
+    value = shown(problem["input"])
     context: dict[str, Any] = problem.get("ctx", {})
     choices = re.findall(r"'([^']*)'", str(context.get("expected_tags") or context.get("expected")))
     match problem["type"]:
@@ -49,6 +55,8 @@ def _sentence(problem: ErrorDetails, settings: Settings, tags: frozenset[str]) -
             return f"{field} = {value} is not known; {nearest(str(problem['input'])[:80], choices)}"
         case "model_type" | "model_attributes_type" | "dict_type":
             return f"{field} = {value} must be a table of settings"
+        case "tuple_type" | "list_type":
+            return f"{field} = {value} must be a list"
         case "value_error":
             return f"{field}: {context['error']}"
         case _:

@@ -10,10 +10,10 @@ from torch import Tensor
 from undertow.config.trial import TrialConfig
 from undertow.core.precision import matmul_precision
 from undertow.data.dataset import Dataset
-from undertow.probe.reading import Measure, informed
+from undertow.measures.reading import Measure, informed
+from undertow.probe.batched import read_batched
 from undertow.probe.records import Record
 from undertow.probe.schedule import Schedule
-from undertow.probe.together import read_together
 from undertow.probe.tracking import Tracked, follow, remembers, restore_all, state_of_all
 from undertow.store.record_files import encode_all
 from undertow.training import Trainer
@@ -118,7 +118,7 @@ class GroupMeasures:
             name = _each(measure)[0].name
             x, y = self._x[:limit], self._y[:limit]
             with matmul_precision("float32"):
-                found = read_together(chosen, networks, x, y)
+                found = read_batched(chosen, networks, x, y)
             for index, readings in zip(members, found, strict=True):
                 trial = self._trials[index].id
                 records += encode_all(Record(trial, step, epoch, name, *reading) for reading in readings)

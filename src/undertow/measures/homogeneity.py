@@ -12,7 +12,7 @@ from torch.func import functional_call
 
 from undertow.core.scoring import as_rows, chosen_parameters, double_copy
 
-__all__ = ["HomogeneityResult", "homogeneity"]
+__all__ = ["HomogeneityResult", "homogeneity", "homogeneity_of"]
 
 _FACTORS = (0.5, 2.0, 3.0)  # at which f(cθ) is compared with c^L f(θ)
 _FAR = (2.0**24, 2.0**25)  # between which the order of a network that is only nearly homogeneous is read

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError, nearest
@@ -20,13 +21,16 @@ from undertow.core.scoring import (
     pair_gaps,
     scores_of,
 )
+from undertow.core.sections import Count, NonNegative, Text
 from undertow.core.status import Status
 from undertow.measures.homogeneity import homogeneity_of
 from undertow.measures.kkt_dense import dense_multipliers
 from undertow.measures.kkt_multipliers import best_multipliers
+from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.pair_gradients import PairGradients
+from undertow.measures.reading import Reading, labels_for
 
-__all__ = ["KktMethod", "KktResult", "directional_distance", "kkt"]
+__all__ = ["KktMethod", "KktResiduals", "KktResult", "directional_distance", "kkt"]
 
 KktMethod = Literal["gram", "dense"]
 _METHODS = ("gram", "dense")
@@ -221,3 +225,60 @@ def _sentence(smallest: float, converged: bool, error: float, scaling: str) -> s
         )
     return scaling
 
+
+
+class KktResiduals(NamedMeasure):
+    """How nearly the network is a KKT point of the margin problem, on the probe's points: those trained on.
+
+    Readings: ``residual``, ``slackness``, ``misalignment`` as in :class:`KktResult`, ``margin`` = q_min/‖θ‖ and
+    ``supporting``, the share of points with a positive multiplier. ``parameters`` are the beginnings of the names of
+    what was trained (all where empty).
+
+    ``method`` "dense" is what the first trials were stored with: one constraint for each point, all gradients as one
+    matrix. With "gram" every rival of a point is a constraint, slopes within ``kinks`` of a kink are free, and
+    the residual has an error.
+    """
+
+    # Without which the first trials were stored: written only where they are not these, and so no identity changes.
+    UNWRITTEN: ClassVar[dict[str, Any]] = {"method": "dense", "kinks": 1e-6, "constraints": 5000}
+
+    name: ClassVar[str] = "kkt"
+    loss: Literal["logistic", "exponential", "bce", "cross-entropy"] = "logistic"
+    parameters: tuple[Text, ...] = ()
+    method: KktMethod = "dense"
+    kinks: NonNegative = 1e-6
+    constraints: Count = 5000
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        found = kkt(
+            net,
+            x,
+            labels_for(self, y),
+            loss=self.loss,
+            parameters=self.parameters,
+            method=self.method,
+            kinks=self.kinks,
+            limit=self.constraints,
+        )
+        size = sum(
+            float(p.detach().double().square().sum())
+            for name, p in net.named_parameters()
+            if not self.parameters or name.startswith(self.parameters)
+        )
+        error = found.error if math.isfinite(found.error) else None
+        yield "residual", found.residual, error
+        yield "slackness", found.slackness, None
+        yield "misalignment", found.misalignment, None
+        yield "margin", found.margin_gap / size**0.5, None
+        most = float(found.multipliers.max())
+        carrying = found.multipliers > 1e-6 * most
+        yield "supporting", float((carrying if carrying.dim() == 1 else carrying.any(1)).double().mean()), None
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = handler(self)
+        return {
+            name: value
+            for name, value in written.items()
+            if name not in self.UNWRITTEN or value != self.UNWRITTEN[name]
+        }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +13,13 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss, log_mean_loss
 from undertow.core.scoring import LossName, chosen_parameters, double_copy, margins_of, scores_of
+from undertow.core.sections import NonNegative, Text
 from undertow.core.status import Status
 from undertow.measures.homogeneity import homogeneity_of
+from undertow.measures.named_measure import NamedMeasure
+from undertow.measures.reading import Reading, labels_for
 
-__all__ = ["MarginsResult", "layer_norms", "margins", "smoothed_gap"]
+__all__ = ["Margins", "MarginsResult", "layer_norms", "margins", "smoothed_gap"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +162,9 @@ def layer_norms(net: nn.Module) -> dict[str, float]:
     return norms
 
 
-def _norm(tensors: object) -> float:
+def _norm(tensors: Iterable[Tensor]) -> float:
     """The Euclidean norm of all entries together, in float64 and safe at any scale."""
-    parts = [torch.linalg.vector_norm(tensor.detach().double()) for tensor in tensors]  # type: ignore[attr-defined]
+    parts = [torch.linalg.vector_norm(tensor.detach().double()) for tensor in tensors]
     return float(torch.linalg.vector_norm(torch.stack(parts)))
 
 
@@ -172,3 +176,38 @@ def _divided(value: float, log_scale: float) -> float:
         return value * math.inf if log_scale < 0 else value / math.exp(min(log_scale, 700))
     exponent = math.log(abs(value)) - log_scale
     return math.copysign(math.inf if exponent > 709 else math.exp(exponent), value)
+
+
+class Margins(NamedMeasure):
+    """The margins of the probe's points, normalised by the weights; see :func:`margins`.
+
+    Readings: ``smallest`` (q_min), ``normalised`` (q_min/ρ^L), ``by-layers`` (q_min/∏‖W_k‖_F), ``smoothed``
+    (ρ^-L ℓ⁻¹(𝓛)), ``log10-loss`` (of the loss summed over the points), ``order`` (L), ``norm`` (ρ) and ``support``, the
+    number of points within ``tolerance`` of the smallest margin. What no power of the norm fits is left out.
+    """
+
+    name: ClassVar[str] = "margins"
+    loss: Literal["auto", "logistic", "exponential", "bce", "cross-entropy"] = "auto"
+    parameters: tuple[Text, ...] = ()
+    tolerance: NonNegative = 1e-2
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        found = margins(
+            net,
+            x,
+            labels_for(self, y),
+            loss=self.loss,
+            parameters=self.parameters,
+            tolerance=self.tolerance,
+        )
+        readings = {
+            "smallest": found.smallest,
+            "normalised": found.normalised,
+            "by-layers": found.by_layers,
+            "smoothed": found.smoothed,
+            "log10-loss": found.log10_loss,
+            "order": found.order,
+            "norm": found.norm,
+            "support": float(len(found.support)),
+        }
+        yield from ((key, value, None) for key, value in readings.items() if not math.isnan(value))

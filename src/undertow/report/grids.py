@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from undertow.probe.bounds import error_side
+from undertow.measures.bounds import error_side
 from undertow.report.pairs import picture_pairs
 from undertow.report.series import BUDGET, pack_grid, points_that_fit
 

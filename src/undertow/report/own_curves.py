@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow.drawing.palette import KINDS, ORDERED
-from undertow.probe.bounds import sign_of_bound
+from undertow.measures.bounds import sign_of_bound
 
 if TYPE_CHECKING:
     import polars

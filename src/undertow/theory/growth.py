@@ -21,11 +21,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-__all__ = ["Growth", "Pair", "relative_change", "terms"]
+__all__ = ["GrowthResult", "Pair", "relative_change", "terms"]
 
 
 @dataclass(frozen=True)
-class Growth:
+class GrowthResult:
     """The relative rate of ϱ at one moment, and its terms.
 
     ====================  =============================================================================

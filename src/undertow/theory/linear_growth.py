@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from undertow.theory.growth import Growth, Pair, relative_change, terms
+from undertow.theory.growth import GrowthResult, Pair, relative_change, terms
 from undertow.theory.top_vectors import tail_norms, top_vectors
 from undertow.theory.two_layer import TwoLayer
 
@@ -23,7 +23,9 @@ def error_weighted_input(net: TwoLayer, x: Tensor, y: Tensor) -> Tensor:
     return net.errors(x, y) @ x / len(x)
 
 
-def linear_growth(net: TwoLayer, x: Tensor, y: Tensor, *, start: Tensor, learning_rate: float) -> Growth:
+def linear_growth(
+    net: TwoLayer, x: Tensor, y: Tensor, *, start: Tensor, learning_rate: float
+) -> GrowthResult:
     """The rate of ϱ at W (m, d) and the theorem's terms, with W(0) = ``start`` and ‖a‖₂ = 1.
 
     With c = aᵀv, v the top left singular vector of W, the main term (Eq. 19) is
@@ -58,7 +60,7 @@ def linear_growth(net: TwoLayer, x: Tensor, y: Tensor, *, start: Tensor, learnin
     )
     after = weight + learning_rate * torch.outer(head, error_input)
     stepped = (head @ after).norm() / tail_norms(after, everywhere)[0]
-    return Growth(
+    return GrowthResult(
         **found,
         measured=relative_change(found["co_correlation"], float(stepped), learning_rate),
         remaining_bound=float((x @ start.T).norm(dim=1).mean()) / found["norm"],

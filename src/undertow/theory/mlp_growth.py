@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from undertow.theory.growth import Growth, Pair, relative_change, terms
+from undertow.theory.growth import GrowthResult, Pair, relative_change, terms
 from undertow.theory.top_vectors import TopVectors, tail_norms, top_vectors
 from undertow.theory.two_layer import TwoLayer
 
@@ -73,7 +73,7 @@ def mlp_growth(
     learning_rate: float,
     direction: Tensor | None = None,
     top: TopVectors | None = None,
-) -> Growth:
+) -> GrowthResult:
     """The rate of ϱ, its expectations taken over ``points`` (P, d), and the theorem's terms; W(0) = ``start``.
 
     x and y are what is trained on; ``flow_time`` is Σ η over the steps made; ``direction`` (G) and ``top`` (v at
@@ -109,7 +109,7 @@ def mlp_growth(
         main=_mean_product(inputs, sums.plain - top.towards[:, None] * sums.aligned),
         printed=_mean_product(inputs, sums.plain - everywhere[:, None] * sums.printed),
     )
-    return Growth(
+    return GrowthResult(
         **found,
         measured=relative_change(
             found["co_correlation"],

@@ -11,10 +11,13 @@ from rich.table import Table
 
 from undertow.data import load
 from undertow.jacobian.norms import jacobian_norms
-from undertow.measures.collaboration import collaboration
+from undertow.measures.clean_accuracy import Accuracy
+from undertow.measures.collaboration import Collaboration, collaboration
+from undertow.measures.energy import Energy
+from undertow.measures.rank import StableRank
+from undertow.measures.reading import Measure
 from undertow.models import Scaled, two_layer
 from undertow.probe import Record
-from undertow.probe.measures import Accuracy, Collaboration, Energy, Measure, StableRank
 from undertow.probe.probe import take
 from undertow.training import Recipe, Trainer
 
