@@ -23,7 +23,8 @@ from undertow.measures.reading import Reading
 from undertow.measures.supervision import SupervisionRobustness
 from undertow.models import mlp, prelu_network, two_layer
 from undertow.models.initialisation import Gaussian
-from undertow.probe.kkt import KktNetwork, KktResiduals
+from undertow.measures.kkt import KktResiduals
+from undertow.measures.kkt_network import KktNetwork
 from undertow.theory.frei import kkt_network
 
 
