@@ -102,7 +102,12 @@ def test_optimisers_and_rates_with_settings_are_written_out() -> None:
     grid = validate(StudyConfig, {**document, "grid": {"weight_decay": [0.0, 1.0], "ceiling": [50.0, 600.0]}})
     assert len(grid.points) == 4
     rules = validate(StudyConfig, {**DOCUMENT, "grid": {"rate": ["constant", "loss-based"], "seed": [0, 1]}})
-    assert [point.trial.training.rate.name == "constant" for point in rules.points] == [True, True, False, False]
+    assert [point.trial.training.rate.name == "constant" for point in rules.points] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert rules.points[0].trial.id == validate(TrialConfig, DOCUMENT).id
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from undertow.config.grid import StudyConfig
+from undertow.config.study_names import NamedStudy
 from undertow.core.errors import ConfigError
 from undertow.core.validation import validate
 
@@ -55,7 +56,7 @@ def _on(study: StudyConfig, seeds: tuple[int, ...], name: str) -> StudyConfig:
     return validate(StudyConfig, {**document, "grid": grid, "seed_set": name})
 
 
-def refuse_overlap(asked: Iterable[StudyConfig], stored: Iterable[StudyConfig]) -> None:
+def refuse_overlap(asked: Iterable[NamedStudy], stored: Iterable[NamedStudy]) -> None:
     """A ``ConfigError`` where seeds are asked for of which the folder holds some in another set.
 
     Together they would be judged after a look at some of them.

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-__all__ = ["OWN_SEEDS", "part_label", "seed_options", "whole_label"]
+from typing import Protocol
+
+__all__ = ["OWN_SEEDS", "NamedStudy", "part_label", "seed_options", "whole_label"]
 
 OWN_SEEDS = "own"
 """The set of seeds that a study's settings name."""
+
+
+class NamedStudy(Protocol):
+    """A part of a study, as it is asked for or as it is stored."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def variant(self) -> str: ...
+    @property
+    def scale(self) -> str: ...
+    @property
+    def part(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def seeds(self) -> tuple[int, ...]: ...
 
 
 def whole_label(name: str, variant: str, scale: str, seed_set: str = OWN_SEEDS) -> str:

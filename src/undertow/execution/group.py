@@ -29,7 +29,8 @@ from undertow.execution.threads import threads_for
 from undertow.store.lock import Lock
 from undertow.store.progress import Beacon
 from undertow.store.provenance import environment
-from undertow.store.store import FinishedTrial, Store
+from undertow.store.store import Store
+from undertow.store.stored_trial import FinishedTrial
 from undertow.training import MemberState, Trainer
 
 __all__ = ["GroupOutcome", "run_group"]

@@ -142,7 +142,7 @@ def _cell(run: Run, picture: Picture, pictures: list[dict[str, Any]]) -> dict[st
         "meaning": "; ".join(filter(None, (words.seeds(run.seed_set), run.meaning))),
         "problem": picture.problem,
         "height": 300,
-        "file": f"{run.parts[0].config.whole}.{picture.name}",
+        "file": f"{run.parts[0].whole}.{picture.name}",
     }
 
 

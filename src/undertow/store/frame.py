@@ -9,7 +9,8 @@ import polars
 from undertow.probe.records import COLUMNS
 
 if TYPE_CHECKING:
-    from undertow.store.store import Store, StoredStudy
+    from undertow.store.store import Store
+    from undertow.store.stored_study import StoredStudy
 
 __all__ = ["frame"]
 
@@ -52,10 +53,10 @@ def _study_frame(store: Store, study: StoredStudy) -> polars.DataFrame:
             {
                 "trial": trial,
                 "status": stored.status["status"],
-                "study": study.config.name,
-                "variant": study.config.variant,
-                "scale": study.config.scale,
-                "part": study.config.part,
+                "study": study.name,
+                "variant": study.variant,
+                "scale": study.scale,
+                "part": study.part,
                 **columns,
             }
         )

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from undertow.core.errors import StoreError, UndertowError
-from undertow.store.store import Store, StoredStudy, StoredTrial, distinct
+from undertow.store.store import Store
+from undertow.store.stored_study import StoredStudy, distinct
+from undertow.store.stored_trial import StoredTrial
 
 if TYPE_CHECKING:
     import polars
@@ -67,7 +69,7 @@ class ReadableStore(Store):
 
         parts = []
         for study in studies or self.studies():
-            label = study.config.label
+            label = study.label
             if label not in self._frames:
                 self._frames[label] = frame(self, [study])
             parts.append(self._frames[label])

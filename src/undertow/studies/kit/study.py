@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from undertow.config.grid import StudyConfig
 from undertow.core.errors import ConfigError, nearest
 from undertow.studies.kit.claim import Claim
 
 if TYPE_CHECKING:
     import altair
     import polars
+
+    from undertow.config.grid import StudyConfig
 
 __all__ = ["SCALES", "Figure", "Part", "Scale", "Study"]
 
@@ -52,10 +53,8 @@ class Study:
     summary: str = ""
     tour: tuple[Scale, tuple[str, ...]] = ("smoke", ())
 
-    def grids(self, scale: str, variant: str, *, parts: Sequence[str] = ()) -> tuple[StudyConfig, ...]:
-        """The configurations of the study's parts, or of those named, at a scale, in a variant."""
-        from undertow.config.trial import validate
-
+    def settings(self, scale: str, variant: str, *, parts: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+        """The settings of the study's parts, or of those named, at a scale, in a variant, before they are validated."""
         if variant not in self.variants:
             hint = nearest(variant, self.variants)
             raise ConfigError(f"the study {self.name} has no variant {variant!r}; {hint}")
@@ -65,12 +64,19 @@ class Study:
         known = next((each for each in SCALES if each == scale), None)
         if known is None:
             raise ConfigError(f"there is no scale {scale!r}; {nearest(scale, SCALES)}")
-        found = []
+        found = {}
         for part in parts or self.parts:
-            settings = self.parts[part](known, variant)
-            if settings is not None:
-                names = {"name": self.name, "variant": variant, "scale": scale, "part": part}
-                found.append(validate(StudyConfig, {**names, **settings}))
+            own = self.parts[part](known, variant)
+            if own is not None:
+                found[part] = {"name": self.name, "variant": variant, "scale": scale, "part": part, **own}
         if not found:
             raise ConfigError(f"the variant {variant} of {self.name} has no part {' or '.join(parts)}.")
-        return tuple(found)
+        return found
+
+    def grids(self, scale: str, variant: str, *, parts: Sequence[str] = ()) -> tuple[StudyConfig, ...]:
+        """The same, validated: what can be run."""
+        from undertow.config.grid import StudyConfig  # torch: studies are listed and judged without it
+        from undertow.core.validation import validate
+
+        settings = self.settings(scale, variant, parts=parts)
+        return tuple(validate(StudyConfig, each) for each in settings.values())
