@@ -25,6 +25,7 @@ from undertow.training.taken import StepTaken
 __all__ = ["Trainer"]
 
 _LOOK_EVERY = 256  # steps between two questions to the device whether a member diverged
+_LOOK_AT_LOSS = 8  # steps, at least, between two looks at the loss of the whole training set
 _HOPE_EVERY = {"cpu": 1, "cuda": 32}  # and whether a try has become hopeless for all
 
 
@@ -90,6 +91,7 @@ class Trainer:
         self.device = place
         self.step = 0
         self.revocable = recipe.rate.revocable
+        self.apart = self.revocable or recipe.stop_below is not None
         self._first_rates = self._step.effective_rates()
         self._settled: list[StepTaken | None] | None = None  # what became of a try that has just ended
 
@@ -129,7 +131,17 @@ class Trainer:
         """Whether every member has finished or diverged."""
         if self.revocable:
             return not self._standing.unfinished(self.step)
-        return self.step >= self.total_steps or all(self._standing.diverged)  # asked in every step
+        return self.step >= self.total_steps or self._standing.all_stopped  # asked in every step
+
+    def finished(self) -> list[bool]:
+        """Which members have made all their epochs, or come to the loss that training was to end at."""
+        each = zip(self.steps(), self._standing.reached(), strict=True)
+        return [there or steps >= self.total_steps for steps, there in each]
+
+    @property
+    def look_every(self) -> int:
+        """Steps between two looks at the whole training set's loss: an epoch, or several where they are short."""
+        return self._batches.per_epoch * -(-_LOOK_AT_LOSS // self._batches.per_epoch)
 
     def members(self) -> list[MemberState]:
         """Status, step and, where it diverged, the reason, for every member."""
@@ -146,12 +158,22 @@ class Trainer:
         return self._first_rates
 
     def told(self) -> list[dict[str, float]]:
-        """For each member its tries so far, and the decimal logarithm of the effective rate that its next step has."""
-        rates = self._step.log_rates().tolist()
+        """What each member's records say of its steps.
+
+        ``tries`` so far, ``log10_rate`` of the next step's effective rate, ``log10_loss`` of the mean loss over the
+        training set, and ``log_time``, the natural log of t = Σ η over the effective rates of the steps kept (not before
+        the first).
+        """
+        logs = zip(self._step.log_rates().tolist(), self.log_loss().tolist(), self.log_time(), strict=True)
         return [
-            {"tries": float(tries), "log10_rate": rate / math.log(10)}
-            for tries, rate in zip(self.tries(), rates, strict=True)
+            {"tries": float(tries), "log10_rate": rate / math.log(10), "log10_loss": loss / math.log(10)}
+            | ({"log_time": time} if time > -math.inf else {})
+            for tries, (rate, loss, time) in zip(self.tries(), logs, strict=True)
         ]
+
+    def log_time(self) -> list[float]:
+        """log t of each member, t = Σ η over the effective rates of the steps that it has kept."""
+        return self._step.log_time().tolist()
 
     def taken(self) -> list[StepTaken | None]:
         """What became of each member's last update; None where it made none (waits for the device).
@@ -165,6 +187,9 @@ class Trainer:
         if self._step.attempts is not None:
             still = (~self._step.attempts.lost & ~self._step.attempts.waiting).tolist()
             moved = [runs and goes_on for runs, goes_on in zip(moved, still, strict=True)]
+        else:
+            both = zip(moved, self.steps(), strict=True)
+            moved = [runs and steps == self.step for runs, steps in both]
         return [StepTaken(rate) if goes else None for rate, goes in zip(rates, moved, strict=True)]
 
     @property
@@ -184,6 +209,9 @@ class Trainer:
 
         Exact far below the smallest float. For a member that diverged, with the weights that it stopped at.
         """
+        attempts = self._step.attempts
+        if attempts is not None and self.step % self._batches.per_epoch == 0:
+            return attempts.log_loss.cpu()  # of the last epoch kept, which is where every member stands
         with matmul_precision(self._recipe.matmul_precision):
             return self._step.log_loss().cpu()
 
@@ -207,6 +235,9 @@ class Trainer:
                 self.step += 1
                 if self.revocable:
                     self._end_of_try()
+                elif self.apart and self.step % self.look_every == 0:
+                    self._step.look_for_end()
+                    self._look()
                 elif self.step - self._looked_at >= _LOOK_EVERY:
                     self._look()
             if self.step == self.total_steps and not self.revocable:
