@@ -74,7 +74,9 @@ def separable(
             raise InputError(f"separable: {name}={value} must be a finite number, positive for the margin.")
     draw = cpu_generator(seed, generator)
     drawn = torch.randn(d, generator=draw, dtype=torch.float64)
-    u = (drawn if direction is None else direction.double()) / (drawn if direction is None else direction).norm()
+    u = (drawn if direction is None else direction.double()) / (
+        drawn if direction is None else direction
+    ).norm()
     if u.shape != (d,):
         raise InputError(f"separable: direction has shape {tuple(u.shape)}, and d is {d}.")
     y = torch.arange(n) % 2

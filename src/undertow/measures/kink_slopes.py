@@ -12,6 +12,9 @@ from torch import Tensor, nn
 __all__ = ["KinkSlopes", "count_calls", "find_kinks", "kinked_modules", "record_inputs"]
 
 
+_ROUNDING = 1e-13
+
+
 @dataclass(frozen=True, eq=False)
 class KinkSlopes:
     """For some rows of a batch, which units are at their kink, and the slope that each of these has.
@@ -95,7 +98,9 @@ def record_inputs(net: nn.Module, names: Mapping[str, float]) -> Iterator[dict[s
         for name, module in net.named_modules():
             if name in names:
 
-                def keep(module: nn.Module, given: tuple[Tensor, ...], name: str = name) -> tuple[Tensor, ...]:  # noqa: ARG001
+                def keep(
+                    module: nn.Module, given: tuple[Tensor, ...], name: str = name
+                ) -> tuple[Tensor, ...]:
                     kept[name] = given[0]
                     return (given[0].clone(),)
 
@@ -106,7 +111,8 @@ def record_inputs(net: nn.Module, names: Mapping[str, float]) -> Iterator[dict[s
 def find_kinks(net: nn.Module, x: Tensor, *, tolerance: float, chunk: int) -> KinkSlopes | None:
     """Units whose input is within ``tolerance`` of zero, relative to the largest that the unit has on these points.
 
-    They begin with the slope that autograd gives them. None where no unit is at its kink.
+    An input that is rounding beside the others of its layer counts as zero too: a unit may see none of the points.
+    Units begin with the slope that autograd gives them. None where no unit is at its kink.
     """
     modules = kinked_modules(net, x[:1])
     if not modules or not tolerance > 0:
@@ -120,7 +126,8 @@ def find_kinks(net: nn.Module, x: Tensor, *, tolerance: float, chunk: int) -> Ki
     slope: dict[str, list[Tensor]] = {name: [] for name in modules}
     for inputs in _inputs(net, x, modules, chunk):
         for name, z in inputs.items():
-            at[name].append(z.abs() <= tolerance * sizes[name])
+            scale = (tolerance * sizes[name]).clamp(min=_ROUNDING * float(sizes[name].max()))
+            at[name].append(z.abs() <= scale)
             slope[name].append(torch.where(z > 0, 1.0, modules[name]).to(z))
     found = KinkSlopes(
         {name: torch.cat(parts) for name, parts in at.items()},
@@ -129,7 +136,9 @@ def find_kinks(net: nn.Module, x: Tensor, *, tolerance: float, chunk: int) -> Ki
     return found if bool(found.rows.any()) else None
 
 
-def _inputs(net: nn.Module, x: Tensor, modules: Mapping[str, float], chunk: int) -> Iterator[dict[str, Tensor]]:
+def _inputs(
+    net: nn.Module, x: Tensor, modules: Mapping[str, float], chunk: int
+) -> Iterator[dict[str, Tensor]]:
     for part in x.split(chunk):
         with torch.no_grad(), record_inputs(net, modules) as kept:
             net(part)

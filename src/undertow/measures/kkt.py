@@ -154,7 +154,7 @@ def kkt(
     else:
         found = best_multipliers(gradients, gaps, theta, limit=limit, kinks=kinks, max_rounds=max_rounds)
         multipliers, residual = found.value, found.residual
-        error, constraints, kinked = found.total - found.bound, found.constraints, found.kinks
+        error, constraints, kinked = max(found.total - found.bound, 0.0), found.constraints, found.kinks
         converged = found.converged
         weighed = gaps.masked_fill(gaps.isinf(), 0.0)
         excess = (weighed - margins.min()).masked_fill(gaps.isinf(), 0.0)
@@ -220,11 +220,8 @@ def _sentence(smallest: float, converged: bool, error: float, scaling: str) -> s
             "constraints: train on until every point is classified."
         )
     if not converged:
-        return (
-            f"Other multipliers may leave up to {error:.2g} less: raise max_rounds or limit, or measure on fewer points."
-        )
+        return f"Other multipliers may leave up to {error:.2g} less: raise max_rounds or limit, or take fewer points."
     return scaling
-
 
 
 class KktResiduals(NamedMeasure):
@@ -272,7 +269,11 @@ class KktResiduals(NamedMeasure):
         yield "margin", found.margin_gap / size**0.5, None
         most = float(found.multipliers.max())
         carrying = found.multipliers > 1e-6 * most
-        yield "supporting", float((carrying if carrying.dim() == 1 else carrying.any(1)).double().mean()), None
+        yield (
+            "supporting",
+            float((carrying if carrying.dim() == 1 else carrying.any(1)).double().mean()),
+            None,
+        )
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -161,7 +161,13 @@ def best_multipliers(
         elif not len(best):
             break
     return Multipliers(
-        value, norm, total, bound, converged, len(problem), 0 if free is None else len(set(free.points.tolist()))
+        value,
+        norm,
+        total,
+        bound,
+        converged,
+        len(problem),
+        0 if free is None else len(set(free.points.tolist())),
     )
 
 
@@ -272,9 +278,7 @@ def _forward(
     return {**still, **dict(zip(moving, arriving, strict=True))}, tangent
 
 
-def _backward(
-    gradients: PairGradients, slopes: KinkSlopes, x: Tensor, q_slopes: Tensor, name: str
-) -> Tensor:
+def _backward(gradients: PairGradients, slopes: KinkSlopes, x: Tensor, q_slopes: Tensor, name: str) -> Tensor:
     """∂q/∂(output) of the activation called ``name``."""
     kept: list[Tensor] = []
 

@@ -159,9 +159,7 @@ class PairGradients:
             self._add(total, self.x[own.points], slopes, own.slopes)
         return total
 
-    def _add(
-        self, total: dict[str, Tensor], x: Tensor, slopes: Tensor, kinks: KinkSlopes | None
-    ) -> None:
+    def _add(self, total: dict[str, Tensor], x: Tensor, slopes: Tensor, kinks: KinkSlopes | None) -> None:
         leaves = {name: weight.clone().requires_grad_() for name, weight in self.weights.items()}
         with torch.enable_grad(), ExitStack() as stack:
             if kinks is not None:
@@ -174,9 +172,7 @@ class PairGradients:
 
     def products(self, vector: Mapping[str, Tensor]) -> Tensor:
         """⟨v, ∇s_k(x_n)⟩ for every point and score, (N, k): one forward pass with derivatives."""
-        return torch.cat(
-            [self.derivatives(self.x[part], vector) for part in slices(len(self.x), self.chunk)]
-        )
+        return torch.cat([self.derivatives(self.x[part], vector) for part in slices(len(self.x), self.chunk)])
 
     def derivatives(self, x: Tensor, vector: Mapping[str, Tensor]) -> Tensor:
         """The scores' derivatives along v at the points x, (B, k)."""
@@ -210,7 +206,8 @@ class PairGradients:
         found = [self._factors(pairs.part(part)) for part in slices(len(pairs), self.chunk)]
         return {
             name: Factor(
-                torch.cat([each[name].slopes for each in found]), torch.cat([each[name].inputs for each in found])
+                torch.cat([each[name].slopes for each in found]),
+                torch.cat([each[name].inputs for each in found]),
             )
             for name in found[0]
         }
@@ -284,11 +281,18 @@ def _factor(module: nn.Module, inputs: Tensor, delta: Tensor, parts: tuple[bool,
             padding = module._reversed_padding_repeated_twice
             inputs, padding = functional.pad(inputs, padding), 0  # type: ignore[arg-type]
         patches = functional.unfold(
-            inputs, module.kernel_size, module.dilation, padding, module.stride  # type: ignore[arg-type]
+            inputs,
+            module.kernel_size,
+            module.dilation,
+            padding,
+            module.stride,  # type: ignore[arg-type]
         )
         h, d = patches.transpose(1, 2), delta.flatten(2).transpose(1, 2)
     else:
-        h, d = inputs.reshape(len(inputs), -1, inputs.shape[-1]), delta.reshape(len(delta), -1, delta.shape[-1])
+        h, d = (
+            inputs.reshape(len(inputs), -1, inputs.shape[-1]),
+            delta.reshape(len(delta), -1, delta.shape[-1]),
+        )
     weight, bias = parts
     ones = torch.ones_like(h[..., :1])
     h = torch.cat([h, ones], dim=2) if weight and bias else h if weight else ones

@@ -56,9 +56,7 @@ class Attempts:
     @property
     def waiting(self) -> Tensor:
         """Which networks have come to their end, (M,) bool."""
-        return (
-            (self.epochs >= self._horizon.epochs) | (self.failed >= self._rule.most_tries) | self.reached
-        )
+        return (self.epochs >= self._horizon.epochs) | (self.failed >= self._rule.most_tries) | self.reached
 
     @property
     def reached(self) -> Tensor:

@@ -161,8 +161,8 @@ class Trainer:
         """What each member's records say of its steps.
 
         ``tries`` so far, ``log10_rate`` of the next step's effective rate, ``log10_loss`` of the mean loss over the
-        training set, and ``log_time``, the natural log of t = Σ η over the effective rates of the steps kept (not before
-        the first).
+        training set, and ``log_time``, the natural log of t = Σ η over the effective rates of the steps kept (from
+        the first one on).
         """
         logs = zip(self._step.log_rates().tolist(), self.log_loss().tolist(), self.log_time(), strict=True)
         return [
@@ -211,7 +211,9 @@ class Trainer:
         """
         attempts = self._step.attempts
         if attempts is not None and self.step % self._batches.per_epoch == 0:
-            return attempts.log_loss.cpu()  # of the last epoch kept, which is where every member stands
+            return (
+                attempts.log_loss.cpu().clone()
+            )  # of the last epoch kept, which is where every member stands
         with matmul_precision(self._recipe.matmul_precision):
             return self._step.log_loss().cpu()
 
