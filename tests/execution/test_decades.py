@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,12 @@ from undertow.probe.schedule import Schedule
 from undertow.store.store import Store
 from undertow.training import LossBased, Recipe, Trainer
 
+FROM_TEN = {
+    "name": "loss-based",
+    "frame_at_start": 10.0,
+}  # some networks start above log 2, which others begin with
 RULES: dict[str, dict[str, Any]] = {
-    "loss-based": {"optimizer": "sgd", "batch_size": 10, "learning_rate": 0.1, "rate": "loss-based"},
+    "loss-based": {"optimizer": "sgd", "batch_size": 10, "learning_rate": 0.1, "rate": FROM_TEN},
     "log-loss": {"optimizer": "gd", "learning_rate": 0.05, "objective": "log-loss"},
 }
 
@@ -38,6 +43,11 @@ def study(rule: str, **changes: Any) -> StudyConfig:
         "grid": {"seed": [0, 1, 2]},
     }
     return tiny_study(**{**document, **changes})
+
+
+def after(looks: int) -> Callable[[], bool]:
+    seen = itertools.count(1)
+    return lambda: next(seen) >= looks
 
 
 @pytest.mark.parametrize("rule", list(RULES))
@@ -69,8 +79,7 @@ def test_interruptions_change_nothing(rule: str, tmp_path: Path) -> None:
     whole, torn = Store(tmp_path / "whole"), Store(tmp_path / "torn")
     assert sweep(whole, study(rule), engine=Here()).complete
     for looks in (2, 3, 5, 8, 13):
-        seen = itertools.count(1)
-        sweep(torn, study(rule), engine=Here(), stop=lambda seen=seen, looks=looks: next(seen) >= looks)
+        sweep(torn, study(rule), engine=Here(), stop=after(looks))
     assert sweep(torn, study(rule), engine=Here()).complete
     assert fingerprint(torn) == fingerprint(whole)
 
@@ -112,7 +121,9 @@ def test_the_note_tells_loss_tries_and_time_left() -> None:
     start = mlp(
         inputs=1, widths=[], outputs=1, init=Gaussian(0.1), generator=torch.Generator().manual_seed(0)
     )
-    recipe = Recipe(optimizer="gd", learning_rate=0.1, epochs=60, loss="logistic", rate=LossBased())
+    recipe = Recipe(
+        optimizer="gd", learning_rate=0.1, epochs=60, loss="logistic", rate=LossBased(frame_at_start=10.0)
+    )
     trainer = Trainer([start], x, x.sign().flatten(), [recipe])
     ticks = itertools.count()
     pace = LossPace(trainer, clock=lambda: float(next(ticks)))

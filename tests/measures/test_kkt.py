@@ -167,7 +167,7 @@ def test_the_dense_way_takes_the_nearest_rival(loss: Loss, outputs: int) -> None
 def test_slopes_at_kinks_are_those_of_enumeration() -> None:
     """Three units at their kink on each of two points: all 2³ gradients of each, and their cone."""
     torch.manual_seed(3)
-    net = nn.Sequential(nn.Linear(5, 6, bias=False), nn.ReLU(), nn.Linear(6, 1, bias=False)).double()
+    net: Any = nn.Sequential(nn.Linear(5, 6, bias=False), nn.ReLU(), nn.Linear(6, 1, bias=False)).double()
     x = torch.randn(2, 5, dtype=torch.float64)
     with torch.no_grad():
         net[2].weight.abs_()
@@ -197,7 +197,7 @@ def test_a_slope_between_both_sides_makes_a_kkt_point() -> None:
 
     Both margins are 1, a = x₂, and b = x₁ + ½ x₂: a KKT point with λ = (1, 1), by the slope ½.
     """
-    net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False)).double()
+    net: Any = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False)).double()
     with torch.no_grad():
         net[0].weight.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
         net[2].weight.fill_(1.0)

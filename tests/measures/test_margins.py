@@ -18,7 +18,7 @@ from undertow.measures.margins import Margins, margins, smoothed_gap
 from undertow.models import cnn, vgg16
 
 
-def net_of(outputs: int, *, seed: int = 0) -> nn.Sequential:
+def net_of(outputs: int, *, seed: int = 0) -> Any:
     torch.manual_seed(seed)
     layers = [nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5, bias=False), nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(5, outputs, bias=False)).double()
@@ -107,7 +107,7 @@ def test_a_loss_of_ten_to_the_minus_ten_thousand_is_a_number() -> None:
 
 def test_one_logit_and_two_classes_agree() -> None:
     net, (x, y) = net_of(1), points(outputs=1)
-    two = nn.Sequential(*net[:-1], nn.Linear(5, 2, bias=False)).double()
+    two: Any = nn.Sequential(*net[:-1], nn.Linear(5, 2, bias=False)).double()
     with torch.no_grad():
         two[-1].weight.copy_(torch.cat([torch.zeros(1, 5), net[-1].weight]))
     one, both = margins(net, x, y), margins(two, x, y)

@@ -19,7 +19,9 @@ def test_the_same_residual_as_on_the_whole_matrix(rows: int, columns: int, units
     assert found.converged
     assert found.value.min() >= 0
     oracle, norm = nnls(matrix.T, goal)
-    assert np.linalg.norm(goal - found.value @ matrix) == pytest.approx(norm, abs=1e-9 * np.linalg.norm(goal))
+    assert np.linalg.norm(goal - found.value @ matrix) == pytest.approx(
+        norm, abs=1e-9 * float(np.linalg.norm(goal))
+    )
     if rows <= columns:  # otherwise several λ are as good
         assert found.value == pytest.approx(oracle, rel=1e-6, abs=1e-9 * oracle.max())
 

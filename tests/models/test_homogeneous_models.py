@@ -103,8 +103,6 @@ def test_a_small_one_trains_on_digits_with_the_loss_based_rate() -> None:
         trainer.run_epoch()
     assert all(member.status == "finished" for member in trainer.members())
     assert bool((trainer.log_loss() < begin - 0.5).all())
+    wrong = trials[0].model_copy(update={"model": trials[0].model.model_copy(update={"image": (1, 28, 28)})})
     with pytest.raises(ConfigError, match=r"model\.image is 1×28×28"):
-        tiny = trials[0].model_copy(
-            update={"model": trials[0].model.model_copy(update={"image": (1, 28, 28)})}
-        )
-        build_network(tiny, data)
+        build_network(wrong, data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-import mpmath
+import mpmath  # type: ignore[import-untyped]
 import pytest
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,7 @@ def at_the_goal(outputs: int, loss: Loss) -> tuple[Any, Tensor, Tensor]:
     net = network(outputs)
     x = torch.randn(12, 3, generator=torch.Generator().manual_seed(0)).double()
     y = net(x).argmax(1) if outputs > 1 else 2 * (net(x)[:, 0] > 0).double() - 1
-    keep = _clear(net(x), y)
+    keep = _clear(net(x))
     x, y = x[keep], y[keep]
     with torch.no_grad():
         for _ in range(60):  # the loss is e^(-scale² q): the scale follows from the logarithm
@@ -42,7 +42,7 @@ def at_the_goal(outputs: int, loss: Loss) -> tuple[Any, Tensor, Tensor]:
     return net, x, y
 
 
-def _clear(scores: Tensor, y: Tensor) -> Tensor:
+def _clear(scores: Tensor) -> Tensor:
     """Points whose margin is not small: others would alone decide the loss."""
     if scores.shape[1] == 1:
         return (scores[:, 0].abs() > 0.3 * scores.abs().max()).detach()
@@ -184,7 +184,7 @@ def test_time_is_the_sum_of_the_effective_rates() -> None:
     ]
     for kind in kinds:
         trainer = Trainer(
-            [net], x, y, [Recipe(optimizer="gd", learning_rate=0.1, epochs=30, loss="logistic", **kind)]
+            [net], x, y, [Recipe(optimizer="gd", learning_rate=0.1, epochs=8, loss="logistic", **kind)]
         )
         total = 0.0
         while not trainer.done:
@@ -196,14 +196,8 @@ def test_time_is_the_sum_of_the_effective_rates() -> None:
 
 def test_a_run_that_ends_at_a_loss_goes_on_from_its_state() -> None:
     x, y = separable()
-    recipe = Recipe(
-        optimizer="gd",
-        learning_rate=0.05,
-        epochs=4000,
-        loss="logistic",
-        objective="log-loss",
-        stop_below=-30.0,
-    )
+    settings: dict[str, Any] = {"optimizer": "gd", "learning_rate": 0.05, "epochs": 4000, "stop_below": -30.0}
+    recipe = Recipe(loss="logistic", objective="log-loss", **settings)
     through, before = (Trainer([network(1)], x, y, [recipe]) for _ in range(2))
     while not through.done:
         through.run_epoch()

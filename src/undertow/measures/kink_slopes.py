@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+from undertow.core.scoring import slices
 
 __all__ = ["KinkSlopes", "count_calls", "find_kinks", "kinked_modules", "record_inputs"]
 
@@ -41,7 +43,7 @@ class KinkSlopes:
     def on(self, net: nn.Module) -> Iterator[None]:
         """Within it the network computes with these slopes, on the batch that they belong to."""
 
-        def hook(name: str) -> object:
+        def hook(name: str) -> Callable[..., Tensor]:
             def replaced(module: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:  # noqa: ARG001
                 return torch.where(self.at[name], given[0] * self.slope[name], output)
 
@@ -52,8 +54,8 @@ class KinkSlopes:
                 if name in self.at:
                     # A rectifier that works in place would leave nothing of its input.
                     before = module.register_forward_pre_hook(lambda _, given: (given[0].clone(),))
-                    after = module.register_forward_hook(hook(name))  # type: ignore[arg-type]
-                    in_place, module.inplace = module.inplace, False  # type: ignore[assignment]
+                    after = module.register_forward_hook(hook(name))
+                    in_place, module.inplace = module.inplace, False
                     stack.callback(setattr, module, "inplace", in_place)
                     stack.callback(before.remove)
                     stack.callback(after.remove)
@@ -72,7 +74,7 @@ def count_calls(net: nn.Module, sample: Tensor) -> dict[str, int]:
                 calls[name] = 2
                 continue
 
-            def count(module: nn.Module, given: object, name: str = name) -> None:  # noqa: ARG001
+            def count(_: nn.Module, given: object, name: str = name) -> None:  # noqa: ARG001
                 calls[name] = calls.get(name, 0) + 1
 
             stack.callback(module.register_forward_pre_hook(count).remove)
@@ -98,9 +100,7 @@ def record_inputs(net: nn.Module, names: Mapping[str, float]) -> Iterator[dict[s
         for name, module in net.named_modules():
             if name in names:
 
-                def keep(
-                    module: nn.Module, given: tuple[Tensor, ...], name: str = name
-                ) -> tuple[Tensor, ...]:
+                def keep(_: nn.Module, given: tuple[Tensor, ...], name: str = name) -> tuple[Tensor, ...]:
                     kept[name] = given[0]
                     return (given[0].clone(),)
 
@@ -139,9 +139,9 @@ def find_kinks(net: nn.Module, x: Tensor, *, tolerance: float, chunk: int) -> Ki
 def _inputs(
     net: nn.Module, x: Tensor, modules: Mapping[str, float], chunk: int
 ) -> Iterator[dict[str, Tensor]]:
-    for part in x.split(chunk):
+    for rows in slices(len(x), chunk):
         with torch.no_grad(), record_inputs(net, modules) as kept:
-            net(part)
+            net(x[rows])
         yield dict(kept)
 
 

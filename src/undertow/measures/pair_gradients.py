@@ -7,7 +7,7 @@ A convolution is the same summed over positions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -216,7 +216,7 @@ class PairGradients:
         inputs: dict[str, Tensor] = {}
         outputs: dict[str, Tensor] = {}
 
-        def keep(name: str) -> object:
+        def keep(name: str) -> Callable[..., Tensor]:
             def hook(module: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:  # noqa: ARG001
                 outputs[name] = output if output.requires_grad else output.requires_grad_()
                 inputs[name] = given[0].detach()
@@ -228,7 +228,7 @@ class PairGradients:
             if pairs.slopes is not None:
                 stack.enter_context(pairs.slopes.on(self.net))
             for name, module in self._layers.items():
-                handle = module.register_forward_hook(keep(name))  # type: ignore[arg-type]
+                handle = module.register_forward_hook(keep(name))
                 stack.callback(handle.remove)
             scores = as_rows(self.net(self.x[pairs.points]), len(pairs))
             slopes = self.score_slopes(pairs)
@@ -256,7 +256,7 @@ class PairGradients:
         }
 
         def margin(weights: dict[str, Tensor], sample: Tensor, slope: Tensor) -> Tensor:
-            scores = functional_call(self.net, weights, (sample[None],))
+            scores: Tensor = functional_call(self.net, weights, (sample[None],))
             return (scores.reshape(-1) * slope).sum()
 
         with torch.enable_grad():
@@ -276,17 +276,10 @@ def _is_plain(module: nn.Module) -> bool:
 def _factor(module: nn.Module, inputs: Tensor, delta: Tensor, parts: tuple[bool, bool]) -> Factor:
     """Σ_t δ_t h_tᵀ of a layer, multiplied out where that is the smaller way to hold it."""
     if isinstance(module, nn.Conv2d):
-        padding: object = module.padding
+        padding = module.padding
         if isinstance(padding, str):
-            padding = module._reversed_padding_repeated_twice
-            inputs, padding = functional.pad(inputs, padding), 0  # type: ignore[arg-type]
-        patches = functional.unfold(
-            inputs,
-            module.kernel_size,
-            module.dilation,
-            padding,
-            module.stride,  # type: ignore[arg-type]
-        )
+            inputs, padding = functional.pad(inputs, module._reversed_padding_repeated_twice), (0, 0)
+        patches = functional.unfold(inputs, module.kernel_size, module.dilation, padding, module.stride)
         h, d = patches.transpose(1, 2), delta.flatten(2).transpose(1, 2)
     else:
         h, d = (
