@@ -18,7 +18,8 @@ from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss
 from undertow.core.status import Status
 from undertow.data.separable import separable
-from undertow.measures.kkt import KktResiduals, directional_distance, kkt
+from undertow.measures.direction import DirectionOfWeights, directional_distance
+from undertow.measures.kkt import KktResiduals, kkt
 from undertow.models import Gaussian, cnn, two_layer
 
 
@@ -267,6 +268,22 @@ def test_directions_converge_by_their_angle() -> None:
     assert directional_distance(one, {name: -p for name, p in one.items()}) == pytest.approx(math.pi)
     with pytest.raises(InputError, match="the same network"):
         directional_distance(one, {"w": torch.zeros(3)})
+    net = nn.Linear(2, 1, bias=False).double()
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor([[1.0, 0.0]]))
+    x, y = points(4, 2)
+    tracker = DirectionOfWeights().begin(net, x, y, learning_rate=0.1)
+    for weight, angles in (
+        ([[0.0, 3.0]], (math.pi / 2, math.pi / 2)),
+        ([[-2.0, 0.0]], (math.pi, math.pi / 2)),
+    ):
+        with torch.no_grad():
+            net.weight.copy_(torch.tensor(weight))
+        fresh = DirectionOfWeights().begin(net, x, y, learning_rate=0.1)
+        fresh.restore(tracker.state())
+        for each in (tracker, fresh):
+            values = {key: value for key, value, _ in each.read(net, x, y)}
+            assert (values["since-start"], values["since-last"]) == pytest.approx(angles)
 
 
 def test_what_cannot_be_tested_is_told() -> None:

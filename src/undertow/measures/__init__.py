@@ -56,6 +56,7 @@ MEASURES = Registry(
     Line("kkt", "undertow.measures.kkt:KktResiduals"),
     Line("kkt-network", "undertow.measures.kkt_network:KktNetwork"),
     Line("margins", "undertow.measures.margins:Margins"),
+    Line("direction", "undertow.measures.direction:DirectionOfWeights"),
     Line("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
     Line("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),
     Line(

@@ -30,7 +30,7 @@ from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.pair_gradients import PairGradients
 from undertow.measures.reading import Reading, labels_for
 
-__all__ = ["KktMethod", "KktResiduals", "KktResult", "directional_distance", "kkt"]
+__all__ = ["KktMethod", "KktResiduals", "KktResult", "kkt"]
 
 KktMethod = Literal["gram", "dense"]
 _METHODS = ("gram", "dense")
@@ -135,7 +135,7 @@ def kkt(
     if not any(bool(weight.any()) for weight in theta.values()):
         raise ModelError("every parameter is zero: there is no direction to test.")
     scores = scores_of(copied, points)
-    margins, labels, named = margins_of(scores, y, loss)
+    _, labels, named = margins_of(scores, y, loss)
     if not bool(torch.isfinite(scores).all()):
         raise ModelError("the network gives scores that are not finite: it diverged, or is too large.")
     signs = None if named == "cross-entropy" else (2 * labels - 1 if named == "bce" else labels)
@@ -143,54 +143,65 @@ def kkt(
         copied, points, labels=labels if signs is None else None, signs=signs, names=list(theta)
     )
     descent = gradients.combined(-log_loss_gradient(scores, labels, named))
-    gaps = pair_gaps(scores, labels, named)
-    error, constraints, kinked, converged = math.inf, len(points), 0, True
     if method == "dense":
-        dense = dense_multipliers(
-            copied, points, labels, loss=named, outputs=scores.shape[1], names=list(theta)
-        )
-        margins, multipliers, residual = dense.margins, dense.value, dense.residual
-        excess, weighed = margins - margins.min(), margins
+        solved = _dense(copied, points, labels, loss=named, outputs=scores.shape[1], names=list(theta))
     else:
-        found = best_multipliers(gradients, gaps, theta, limit=limit, kinks=kinks, max_rounds=max_rounds)
-        multipliers, residual = found.value, found.residual
-        error, constraints, kinked = max(found.total - found.bound, 0.0), found.constraints, found.kinks
-        converged = found.converged
-        weighed = gaps.masked_fill(gaps.isinf(), 0.0)
-        excess = (weighed - margins.min()).masked_fill(gaps.isinf(), 0.0)
-    carried = float((multipliers * weighed).sum())
-    slackness = float((multipliers * excess).sum()) / carried if carried > 0 else 1.0
-    order = homogeneity_of(copied, points, parameters=parameters)
-    scaled = _of_problem(multipliers, theta, float(margins.min()), order.order)
+        gaps = pair_gaps(scores, labels, named)
+        solved = _gram(gradients, gaps, theta, limit=limit, kinks=kinks, max_rounds=max_rounds)
+    smallest = float(solved.margins.min())
+    carried = float((solved.multipliers * solved.gaps).sum())
+    excess = float((solved.multipliers * (solved.gaps - solved.margins.min())).sum())
+    scaling = homogeneity_of(copied, points, parameters=parameters)
+    multipliers = _of_problem(solved.multipliers, theta, smallest, scaling.order)
     return KktResult(
-        residual=residual,
-        slackness=slackness,
+        residual=solved.residual,
+        slackness=excess / carried if carried > 0 else 1.0,
         misalignment=1 - _cosine(theta, descent),
-        multipliers=scaled.flatten() if scores.shape[1] == 1 else scaled,
-        margins=margins,
-        error=error,
-        order=order.order,
-        constraints=constraints,
-        kinks=kinked,
-        status=_status(method, converged),
-        sentence=_sentence(float(margins.min()), converged, error, order.sentence),
+        multipliers=multipliers.flatten() if scores.shape[1] == 1 else multipliers,
+        margins=solved.margins,
+        error=solved.error,
+        order=scaling.order,
+        constraints=solved.constraints,
+        kinks=solved.kinks,
+        status=solved.status,
+        sentence=_sentence(smallest, solved, scaling.sentence),
     )
 
 
-def directional_distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:
-    """The angle between θ/‖θ‖ of two moments, in radians, accurate also where it is tiny: directional convergence.
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """λ for θ scaled to norm 1, beside the gaps of its constraints, and how it was found."""
 
-    Both are parameters by name, as ``dict(net.named_parameters())`` gives them.
+    multipliers: Tensor
+    gaps: Tensor
+    margins: Tensor
+    residual: float
+    error: float
+    constraints: int
+    kinks: int
+    status: Status
 
-    >>> round(directional_distance({"w": torch.tensor([1.0, 0.0])}, {"w": torch.tensor([1e-9, 1e-9])}), 6)
-    0.785398
-    """
-    if {n: p.shape for n, p in before.items()} != {n: p.shape for n, p in after.items()}:
-        raise InputError("the two moments have parameters of other names or shapes: give the same network's.")
-    flat = [torch.cat([p.detach().double().flatten() for p in each.values()]) for each in (before, after)]
-    one, other = (each / each.norm() for each in flat)
-    # 2 atan2(‖a − b‖, ‖a + b‖) loses nothing near 0 and π, as the arccos of a product would.
-    return 2 * math.atan2(float((one - other).norm()), float((one + other).norm()))
+
+def _dense(net: nn.Module, x: Tensor, labels: Tensor, **options: Any) -> _Solved:
+    found = dense_multipliers(net, x, labels, **options)
+    return _Solved(
+        found.value, found.margins, found.margins, found.residual, math.inf, len(x), 0, Status.EXACT
+    )
+
+
+def _gram(gradients: PairGradients, gaps: Tensor, theta: Mapping[str, Tensor], **options: Any) -> _Solved:
+    found = best_multipliers(gradients, gaps, theta, **options)
+    smallest = gaps.amin(1)
+    return _Solved(
+        multipliers=found.value,
+        gaps=gaps.where(gaps.isfinite(), smallest[:, None]),  # of no constraint: its λ is 0
+        margins=smallest,
+        residual=found.residual,
+        error=max(found.total - found.bound, 0.0),
+        constraints=found.constraints,
+        kinks=found.kinks,
+        status=Status.CONVERGED if found.converged else Status.MAX_STEPS,
+    )
 
 
 def _cosine(theta: Mapping[str, Tensor], descent: Mapping[str, Tensor]) -> float:
@@ -207,20 +218,17 @@ def _of_problem(value: Tensor, theta: Mapping[str, Tensor], smallest: float, ord
     return value * math.exp(math.log(size) + (order - 2) / order * math.log(smallest))
 
 
-def _status(method: KktMethod, converged: bool) -> Status:
-    if method == "dense":
-        return Status.EXACT
-    return Status.CONVERGED if converged else Status.MAX_STEPS
-
-
-def _sentence(smallest: float, converged: bool, error: float, scaling: str) -> str:
+def _sentence(smallest: float, solved: _Solved, scaling: str) -> str:
     if not smallest > 0:
         return (
             f"A point is misclassified (its margin is {smallest:.3g}), so no scaling of the network meets the "
             "constraints: train on until every point is classified."
         )
-    if not converged:
-        return f"Other multipliers may leave up to {error:.2g} less: raise max_rounds or limit, or take fewer points."
+    if not solved.status.ok:
+        return (
+            f"Other multipliers may leave up to {solved.error:.2g} less: raise max_rounds or limit, or take fewer "
+            "points."
+        )
     return scaling
 
 

@@ -100,16 +100,7 @@ def cnn(
     >>> net(torch.zeros(2, 64)).shape, [name for name, _ in net.named_parameters()]
     (torch.Size([2, 3]), ['conv1.weight', 'conv1.bias', 'conv2.weight', 'dense1.weight', 'output.weight'])
     """
-    if len(kernels) != len(stages) or any(kernel % 2 == 0 for kernel in kernels):
-        raise ConfigError(
-            f"kernels = {tuple(kernels)} must be one odd size for each of the {len(stages)} stages."
-        )
-    if len(image) != 3 or min(image[1:]) >> len(stages) < 1:
-        raise ConfigError(
-            f"{len(stages)} stages halve a picture of {tuple(image)} away: use fewer channels or a larger image."
-        )
-    if bias not in ("first", "none", "all"):
-        raise ConfigError(f"bias = {bias!r} is unknown: choose 'first', 'none' or 'all'.")
+    _check_sizes(image, stages, kernels, bias)
     modules: OrderedDict[str, nn.Module] = OrderedDict(image=nn.Unflatten(1, tuple(image)))
     layers, before = 0, image[0]
     for stage, (channels, kernel) in enumerate(zip(stages, kernels, strict=True), start=1):
@@ -134,10 +125,30 @@ def cnn(
         before = width
     modules["output"] = nn.Linear(before, outputs, bias=bias == "all", dtype=dtype, device="meta")
     net = nn.Sequential(modules).to_empty(device="cpu")
+    _draw(net, generator)
+    return net
+
+
+def _check_sizes(
+    image: Sequence[int], stages: Sequence[Sequence[int]], kernels: Sequence[int], bias: str
+) -> None:
+    if len(kernels) != len(stages) or any(kernel % 2 == 0 for kernel in kernels):
+        raise ConfigError(
+            f"kernels = {tuple(kernels)} must be one odd size for each of the {len(stages)} stages."
+        )
+    if len(image) != 3 or min(image[1:]) >> len(stages) < 1:
+        raise ConfigError(
+            f"{len(stages)} stages halve a picture of {tuple(image)} away: use fewer channels or a larger image."
+        )
+    if bias not in ("first", "none", "all"):
+        raise ConfigError(f"bias = {bias!r} is unknown: choose 'first', 'none' or 'all'.")
+
+
+def _draw(net: nn.Module, generator: torch.Generator) -> None:
+    """Weights in the order of the layers, from one generator; biases are zero."""
     with torch.no_grad():
         for module in net.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):
                 module.weight.copy_(draw_truncated_he(tuple(module.weight.shape), generator=generator))
                 if module.bias is not None:
                     module.bias.zero_()
-    return net

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from undertow.training.batches import Turn
@@ -50,9 +51,23 @@ class Standing:
             return [epochs * self._per_epoch for epochs in self._epochs]
         return [min(made, ended) for ended in self._ended]
 
-    def reached(self) -> list[bool]:
-        """Which members have come to the loss that training was to end at."""
-        return list(self._reached)
+    def finished(self, made: int) -> list[bool]:
+        """Which members have made all their epochs, or come to the loss that training was to end at."""
+        most = self._wanted * self._per_epoch
+        return [there or steps >= most for steps, there in zip(self.steps(made), self._reached, strict=True)]
+
+    def told(self, made: int, log_losses: Sequence[float]) -> list[dict[str, float]]:
+        """What each member's records say of its steps.
+
+        ``tries`` so far, ``log10_rate`` of the next step's effective rate, ``log10_loss`` of the mean loss over the
+        training set, and from the first step kept on ``log_time``, the natural log of t = Σ η over the effective rates.
+        """
+        logs = zip(self._step.log_rates().tolist(), log_losses, self._step.log_time().tolist(), strict=True)
+        return [
+            {"tries": float(tries), "log10_rate": rate / math.log(10), "log10_loss": loss / math.log(10)}
+            | ({"log_time": time} if time > -math.inf else {})
+            for tries, (rate, loss, time) in zip(self.tries(made), logs, strict=True)
+        ]
 
     @property
     def all_stopped(self) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from undertow.core.errors import StoreError
 from undertow.core.losses import loss_gradient, mean_loss
 from undertow.training.attempts import Attempts
 from undertow.training.batches import Batches
@@ -154,6 +155,20 @@ class Step:
             **self._changing(),
             **({} if self.attempts is None else self.attempts.tensors()),
         }
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what ``tensors`` gave, of a step of the same networks, data and recipes."""
+        tensors = self.tensors()
+        ours = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
+        theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in state.items()}
+        if ours != theirs:
+            name = next(name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name))
+            raise StoreError(
+                f"This state is of another training run: {name!r} is {theirs.get(name, 'missing')} in it and "
+                f"{ours.get(name, 'missing')} here. Restore it with the networks and recipes that made it."
+            )
+        for name, tensor in tensors.items():
+            tensor.copy_(state[name])
 
     def _changing(self) -> dict[str, Tensor]:
         """What a step changes of the members themselves."""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from undertow.core.errors import InputError, StoreError
+from undertow.core.errors import InputError
 from undertow.core.losses import prepare_labels
 from undertow.core.precision import deterministic_convolutions, matmul_precision
 from undertow.training.batches import Batches
 from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
-from undertow.training.ensemble import Ensemble
-from undertow.training.mapped import MappedNetworks
+from undertow.training.mapped import stack_networks
 from undertow.training.recipe import Recipe, shared_recipe
-from undertow.training.stacked import StackedMLP, dense_layers
 from undertow.training.standing import Standing
 from undertow.training.step import Step
 from undertow.training.taken import StepTaken
@@ -73,7 +70,7 @@ class Trainer:
             )
         recipe = self._recipe = shared_recipe(recipes)
         place = x.device if device is None else torch.device(device)
-        ensemble = _stack(networks, recipe, place)
+        ensemble = stack_networks(networks, frozen=recipe.frozen, dtype=recipe.torch_dtype, device=place)
         with matmul_precision(recipe.matmul_precision):
             x = x.detach().to(device=place, dtype=recipe.torch_dtype)
             outputs = ensemble.logits(x[:1]).shape[-1]
@@ -135,8 +132,7 @@ class Trainer:
 
     def finished(self) -> list[bool]:
         """Which members have made all their epochs, or come to the loss that training was to end at."""
-        each = zip(self.steps(), self._standing.reached(), strict=True)
-        return [there or steps >= self.total_steps for steps, there in each]
+        return self._standing.finished(self.step)
 
     @property
     def look_every(self) -> int:
@@ -158,18 +154,8 @@ class Trainer:
         return self._first_rates
 
     def told(self) -> list[dict[str, float]]:
-        """What each member's records say of its steps.
-
-        ``tries`` so far, ``log10_rate`` of the next step's effective rate, ``log10_loss`` of the mean loss over the
-        training set, and ``log_time``, the natural log of t = Σ η over the effective rates of the steps kept (from
-        the first one on).
-        """
-        logs = zip(self._step.log_rates().tolist(), self.log_loss().tolist(), self.log_time(), strict=True)
-        return [
-            {"tries": float(tries), "log10_rate": rate / math.log(10), "log10_loss": loss / math.log(10)}
-            | ({"log_time": time} if time > -math.inf else {})
-            for tries, (rate, loss, time) in zip(self.tries(), logs, strict=True)
-        ]
+        """What each member's records say of its steps: see ``Standing.told``."""
+        return self._standing.told(self.step, self.log_loss().tolist())
 
     def log_time(self) -> list[float]:
         """log t of each member, t = Σ η over the effective rates of the steps that it has kept."""
@@ -278,17 +264,7 @@ class Trainer:
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from ``state``, which a trainer of the same networks, data and recipes gave."""
-        tensors = self._step.tensors()
-        ours = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
-        theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in state.items()}
-        if ours != theirs:
-            name = next(name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name))
-            raise StoreError(
-                f"This state is of another training run: {name!r} is {theirs.get(name, 'missing')} in it and "
-                f"{ours.get(name, 'missing')} here. Restore it with the networks and recipes that made it."
-            )
-        for name, tensor in tensors.items():
-            tensor.copy_(state[name])
+        self._step.restore(state)
         self.step = int(self._step.count)
         self._settled = None
         self._look()
@@ -321,10 +297,3 @@ class Trainer:
         """Ask the device who diverged and who has kept how much, which waits for it."""
         self._looked_at = self.step
         self._standing.look()
-
-
-def _stack(networks: Sequence[nn.Module], recipe: Recipe, device: torch.device) -> Ensemble:
-    layers = dense_layers(networks[0])
-    if layers is None:
-        return MappedNetworks(networks, frozen=recipe.frozen, dtype=recipe.torch_dtype, device=device)
-    return StackedMLP(networks, layers, frozen=recipe.frozen, dtype=recipe.torch_dtype, device=device)
