@@ -6,7 +6,7 @@
 
 Points are random images with the network's own labels, so that every margin is positive, as after training. The network
 is random too: its KKT residual means nothing, its cost does. ``kkt`` takes in ``--constraints`` pairs at first and says
-how many it ended with, how far from optimal its multipliers may be, and how long each part of it took.
+how many it ended with, and how far from optimal its multipliers may be.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import argparse
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 import undertow as ut
+from undertow.core.scoring import slices
 from undertow.models import cnn
 
 
@@ -41,7 +43,7 @@ def clear_points(net: nn.Module, count: int, side: int, device: str) -> tuple[Te
     draw = torch.Generator().manual_seed(1)
     x = torch.rand(count, side * side, generator=draw).to(device)
     with torch.no_grad():
-        y = torch.cat([net(part).argmax(1) for part in x.split(500)])
+        y = torch.cat([net(x[part]).argmax(1) for part in slices(count, 500)])
     return x, y
 
 
@@ -76,11 +78,7 @@ def main() -> None:
     for count in counts:
         few, labels = x[:count], y[:count]
         ut.margins(net, few[:64], labels[:64])  # warm
-        seconds.append(
-            timed(
-                lambda few=few, labels=labels: ut.margins(net, few, labels), options.device, options.repeats
-            )
-        )
+        seconds.append(timed(partial(ut.margins, net, few, labels), options.device, options.repeats))
         print(f"  margins  {count:7,} points  {seconds[-1]:8.3f} s")
     slope = math.log(seconds[-1] / seconds[0]) / math.log(counts[-1] / counts[0])
     print(f"  margins  slope in points {slope:.2f}")
