@@ -111,10 +111,12 @@ def test_optimisers_and_rates_with_settings_are_written_out() -> None:
     assert rules.points[0].trial.id == validate(TrialConfig, DOCUMENT).id
 
 
-def test_reading_configurations_needs_no_torch() -> None:
+def test_studies_and_stores_are_read_without_torch_and_without_validation() -> None:
     code = (
-        "import sys, undertow.runs, undertow.config.study_files, undertow.studies.stable_rank; "
-        "sys.exit(any(m in sys.modules for m in ('torch', 'polars', 'altair')))"
+        "import sys, undertow.runs, undertow.store.store, undertow.live.server; "
+        "from undertow.studies import STUDIES, find; "
+        "[find(name).settings('smoke', next(iter(find(name).variants))) for name in STUDIES]; "
+        "sys.exit(any(m in sys.modules for m in ('torch', 'pydantic', 'polars', 'altair')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

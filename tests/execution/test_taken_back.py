@@ -17,7 +17,7 @@ from undertow.config.grid import StudyConfig
 from undertow.execution.build import build_data, build_network, build_recipe
 from undertow.execution.engines.here import Here
 from undertow.execution.sweep import sweep
-from undertow.measures import MEASURES, Line
+from undertow.measures import MEASURES, Listed
 from undertow.measures.named_measure import NamedMeasure
 from undertow.store.store import Store
 from undertow.training import StepTaken, Trainer
@@ -161,7 +161,7 @@ class Traveller:
 
 
 def test_trackers_go_back_with_their_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MEASURES.lines, "road", Line("road", f"{__name__}:Road"))
+    monkeypatch.setitem(MEASURES.lines, "road", Listed("road", f"{__name__}:Road"))
     plan = study(probe={"measures": ["loss", "road"], "every": "epoch"})
     whole, stopped = Store(tmp_path / "whole"), Store(tmp_path / "stopped")
     assert sweep(whole, plan, engine=Here()).complete

@@ -219,7 +219,7 @@ def test_what_cannot_be_configured_is_told() -> None:
         ClusterRadius(decision="nativ")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="did you mean 'steps'"):
         FeatureCoefficients(method="step")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="positive"):
+    with pytest.raises(ConfigError, match=r"cluster-radius.eps.0 = 0.0: should be greater than 0"):
         ClusterRadius(eps=(0.0,))
 
 

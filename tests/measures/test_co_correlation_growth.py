@@ -135,7 +135,7 @@ def test_a_head_that_was_trained_is_told() -> None:
 
 
 def test_options_and_networks_it_cannot_take_are_told() -> None:
-    with pytest.raises(ConfigError, match="points = 0 of growth must be a whole number"):
+    with pytest.raises(ConfigError, match=r"growth.points = 0: should be greater than or equal to 1"):
         measure("growth", points=0)
     with pytest.raises(ConfigError, match="did you mean 'refresh'"):
         measure("growth", refesh=2)

@@ -73,7 +73,7 @@ MEASURES: list[Measure] = [
     Collaboration(seam="activation"),
     Collaboration(seam="hidden"),
     Chain(seams=("activation",)),
-    Chain(("hidden",)),
+    Chain(seams=("hidden",)),
     Energy(),
     Accuracy(),
     Loss(),

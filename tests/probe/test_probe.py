@@ -153,7 +153,7 @@ def test_every_loss_by_its_name() -> None:
         "exponential": torch.exp(-signs * x[:, 0]).mean(),
     }
     for kind, value in expected.items():
-        (mean, _) = Loss(kind=kind)(one, x, y)
+        (mean, _) = measure("loss", kind=kind)(one, x, y)
         assert mean[1] == pytest.approx(value.item(), rel=1e-6)
     pair = torch.cat([torch.zeros(3, 1), x], dim=1)
     assert next(iter(Loss(kind="cross-entropy")(one, pair, y)))[1] == pytest.approx(

@@ -98,10 +98,10 @@ def test_commands_say_where_the_pipe_is(store: Store, tmp_path: Path) -> None:
 def test_pipes_elsewhere_in_the_store(store: Store) -> None:
     label = store.labels()[0]
     replaced_by_pipe(store.path / "studies" / f"{label}.json")
-    assert soon(lambda: store.study(label)).config.label == label  # from its copy, which mends it
+    assert soon(lambda: store.study(label)).label == label  # from its copy, which mends it
     assert (store.path / "studies" / f"{label}.json").is_file()
     replaced_by_pipe(store.path / "studies" / f"{label}.copy")
-    assert soon(lambda: store.add_study(tiny_study(grid={"seed": [0, 1]}))).config.label == label
+    assert soon(lambda: store.add_study(tiny_study(grid={"seed": [0, 1]}))).label == label
     (store.path / "locks").mkdir(exist_ok=True)
     replaced_by_pipe(store.path / "locks" / ".guard")
     error = soon(lambda: Lock(store.path / "locks" / "g.lock").__enter__())
@@ -200,7 +200,7 @@ def test_a_copied_study_file_is_listed_once_and_named(
     source = store.path / "studies" / f"{label}.json"
     for name in ("tiny-copy.json", f"{label} (1).json", f"{label}.json.bak"):
         shutil.copy(source, store.path / "studies" / name)
-    assert [each.config.label for each in store.studies()] == [label]
+    assert [each.label for each in store.studies()] == [label]
     assert len(store.frame()) == len(store.frame(store.study(label)))
     assert call("show", store.path, "--json") == 0
     shown = json.loads(capsys.readouterr().out)
@@ -217,7 +217,7 @@ def test_a_copied_study_file_is_listed_once_and_named(
     source.unlink()
     source.with_suffix(".copy").unlink()
     (store.path / "studies" / f"{label} (1).json").unlink()
-    assert [each.config.label for each in store.studies()] == [label]  # renamed: still the study
+    assert [each.label for each in store.studies()] == [label]  # renamed: still the study
 
 
 @pytest.mark.parametrize("trials", [None, 3, [["../../etc", {}]], [[7, {}]], [["0" * 16]], [["0" * 16, 5]]])

@@ -325,7 +325,7 @@ from undertow.config.study_files import load_study
 study = load_study(Path({str(tmp_path / "study.toml")!r}))
 store = Store({str(tmp_path / "runs")!r})
 assert sweep(store, study, engine=Here()).complete
-import json; print(json.dumps(store.trial(store.finished()[0]).config.model_dump(mode="json")["training"]["optimizer"]))
+import json; print(json.dumps(store.trial(store.finished()[0]).settings["training"]["optimizer"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from undertow import __version__
-from undertow.cli.options import AS_USUAL, HowToRun, Json, Offline, Runs
+from undertow.cli.run_options import AS_USUAL, HowToRun, Json, Offline, Runs
 from undertow.core.errors import ConfigError
 
 __all__ = ["app"]

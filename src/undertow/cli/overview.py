@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from undertow.cli.show import VERDICT_COLOURS, place, print_json
+from undertow.cli.json_output import print_json
+from undertow.cli.show import VERDICT_COLOURS, place
 from undertow.cli.sparklines import Line, main_curves, sparkline
 from undertow.drawing.palette import MARKS
 from undertow.report.words import plural, seeds

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from undertow.cli.bringing import bring_data
-from undertow.cli.options import HowToRun
+from undertow.cli.run_options import HowToRun
 from undertow.cli.show import print_ledger, print_problems
 from undertow.config.grid import StudyConfig
 from undertow.config.seed_sets import refuse_overlap, replicated
@@ -22,7 +22,6 @@ from undertow.execution.engines.worker import Engine
 from undertow.execution.interrupt import Interrupt
 from undertow.execution.sweep import SweepOutcome, sweep
 from undertow.execution.watch import Bars, Lines, Watch
-from undertow.report.figures import draw
 from undertow.store.store import Store
 from undertow.store.tolerant import ReadableStore
 from undertow.studies import STUDIES
@@ -118,6 +117,8 @@ def _conclude(console: Console, runs: Path, studies: list[StudyConfig]) -> None:
     store = ReadableStore(runs)  # another study of the folder may be damaged or of another version
     for each in reproductions(store):
         if (each.study.name, each.variant, each.scale, each.seed_set) in ran:
+            from undertow.report.figures import draw  # altair: nobody waits for it before the training
+
             print_ledger(Console(highlight=False), judge(each))  # wrapped: sentences are long
             pictures = draw(each)
             if pictures:

@@ -89,22 +89,9 @@ def load(
     fitted_on = None
     if normalise == "standardised":
         fitted_on = (samples if split == "train" else read("train")).inputs()
-    samples = samples.take(slice(limit))
-    bounds = None if samples.scale is None else (0.0, 1.0)
-    raw = samples.inputs()
-    x, bounds = normalised(raw, bounds, normalise, fitted_on=fitted_on)
-    details = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in samples.details.items()}
-    if normalise == "unit-norm":
-        details["raw_norm"] = norms_of(raw)  # what it takes to go back to the raw inputs
-    return Dataset.of(
-        x.flatten(1) if flatten else x,
-        torch.from_numpy(samples.y.astype(np.int64)),
-        name=Path(name).stem if entry is None else entry.name,
-        classes=samples.classes,
-        bounds=bounds,
-        details=details,
-        aligned=details,
-    )
+    title = Path(name).stem if entry is None else entry.name
+    kept = samples.take(slice(limit))
+    return kept.dataset(title, normalise=normalise, fitted_on=fitted_on, flatten=flatten)
 
 
 @dataclass(frozen=True)
@@ -125,6 +112,26 @@ class _Samples:
             )  # numpy rounds exactly everywhere, so the checksum is the same everywhere
         return torch.from_numpy(x)
 
+    def dataset(
+        self, name: str, *, normalise: str | None, fitted_on: Tensor | None, flatten: bool
+    ) -> Dataset:
+        """As tensors, normalised; what is needed to go back to the raw inputs is among the details."""
+        raw = self.inputs()
+        bounds = None if self.scale is None else (0.0, 1.0)
+        x, bounds = normalised(raw, bounds, normalise, fitted_on=fitted_on)
+        details = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in self.details.items()}
+        if normalise == "unit-norm":
+            details["raw_norm"] = norms_of(raw)
+        return Dataset.of(
+            x.flatten(1) if flatten else x,
+            torch.from_numpy(self.y.astype(np.int64)),
+            name=name,
+            classes=self.classes,
+            bounds=bounds,
+            details=details,
+            aligned=details,
+        )
+
     def take(self, rows: slice | NDArray[np.int64]) -> _Samples:
         details = {key: value[rows] for key, value in self.details.items()}
         return replace(self, x=self.x[rows], y=self.y[rows], details=details)
@@ -143,7 +150,7 @@ def _digits(part: Split, test_fraction: float, seed: int) -> _Samples:
 @lru_cache(maxsize=1)
 def _parsed_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """scikit-learn reads them from a text of numbers, which takes longer than the training of a small trial."""
-    from sklearn.datasets import load_digits
+    from sklearn.datasets import load_digits  # takes over a second, and is for this one data set alone
 
     bunch = load_digits()
     return bunch.images.astype(np.uint8)[:, None], bunch.target.astype(np.int64)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+import platformdirs
 
 from undertow.core.errors import DataError
 from undertow.core.files import TooLargeError, read_regular
@@ -52,13 +53,7 @@ def cache_folder() -> Path:
     chosen = os.environ.get("UNDERTOW_CACHE")
     if chosen:
         return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "undertow"
-    if sys.platform == "win32":
-        return (
-            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "undertow" / "cache"
-        )
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "undertow"
+    return platformdirs.user_cache_path("undertow", appauthor=False)
 
 
 def search_folders(folder: str | os.PathLike[str] | None = None) -> list[Path]:

@@ -8,33 +8,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow.core.errors import ConfigError, nearest
-from undertow.measures.registry import Line, Registry
+from undertow.measures.listing import Listed, MeasureRegistry
 
 if TYPE_CHECKING:
     from undertow.measures.reading import Measure
 
-__all__ = ["MEASURES", "Line", "Registry", "measure"]
+__all__ = ["MEASURES", "Listed", "MeasureRegistry", "measure"]
 
-MEASURES = Registry(
-    Line("stable-rank", "undertow.measures.rank:StableRank", truth="below"),
-    Line("energy", "undertow.measures.energy:Energy", truth="above"),
-    Line("collaboration", "undertow.measures.collaboration:Collaboration"),
-    Line("loss", "undertow.measures.loss:Loss"),
-    Line("accuracy", "undertow.measures.clean_accuracy:Accuracy"),
-    Line(
+MEASURES = MeasureRegistry(
+    Listed("stable-rank", "undertow.measures.rank:StableRank", truth="below"),
+    Listed("energy", "undertow.measures.energy:Energy", truth="above"),
+    Listed("collaboration", "undertow.measures.collaboration:Collaboration"),
+    Listed("loss", "undertow.measures.loss:Loss"),
+    Listed("accuracy", "undertow.measures.clean_accuracy:Accuracy"),
+    Listed(
         "risk-bound",
         "undertow.measures.first_order_risk:RiskBound",
         # A stronger attack makes the adversarial risk larger, and smaller what the bound has to spare.
         truth={"adversarial@*": "above", "upper@*": "below", "gap@*": "below", "holds_up_to": "below"},
     ),
-    Line("robust-accuracy", "undertow.measures.robust_accuracy:RobustAccuracy", truth="below"),
-    Line("spectrum", "undertow.measures.spectrum:Spectrum"),
-    Line("chain", "undertow.measures.chain:Chain"),
-    Line("printed-collaboration", "undertow.measures.printed:PrintedCollaboration"),
-    Line("growth", "undertow.measures.co_correlation_growth:Growth"),
-    Line("feature-cosines", "undertow.measures.feature_cosines:FeatureCosines"),
-    Line("feature-coefficients", "undertow.measures.feature_coefficients:FeatureCoefficients"),
-    Line(
+    Listed("robust-accuracy", "undertow.measures.robust_accuracy:RobustAccuracy", truth="below"),
+    Listed("spectrum", "undertow.measures.spectrum:Spectrum"),
+    Listed("chain", "undertow.measures.chain:Chain"),
+    Listed("printed-collaboration", "undertow.measures.printed:PrintedCollaboration"),
+    Listed("growth", "undertow.measures.co_correlation_growth:Growth"),
+    Listed("feature-cosines", "undertow.measures.feature_cosines:FeatureCosines"),
+    Listed("feature-coefficients", "undertow.measures.feature_coefficients:FeatureCoefficients"),
+    Listed(
         "cluster-radius",
         "undertow.measures.cluster_radius:ClusterRadius",
         # Radii and shares alike; the averaged direction has a radius of its own, which is no bound but known.
@@ -47,24 +47,24 @@ MEASURES = Registry(
             "native:attacked*": "below",
         },
     ),
-    Line("bias-search", "undertow.measures.bias_search:BiasSearch"),
-    Line(
+    Listed("bias-search", "undertow.measures.bias_search:BiasSearch"),
+    Listed(
         "feature-distance",
         "undertow.measures.feature_distance:FeatureDistance",
         truth={"*:upper": "below", "*": "above"},
     ),
-    Line("kkt", "undertow.measures.kkt:KktResiduals"),
-    Line("kkt-network", "undertow.measures.kkt_network:KktNetwork"),
-    Line("margins", "undertow.measures.margins:Margins"),
-    Line("direction", "undertow.measures.direction:DirectionOfWeights"),
-    Line("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
-    Line("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),
-    Line(
+    Listed("kkt", "undertow.measures.kkt:KktResiduals"),
+    Listed("kkt-network", "undertow.measures.kkt_network:KktNetwork"),
+    Listed("margins", "undertow.measures.margins:Margins"),
+    Listed("direction", "undertow.measures.direction:DirectionOfWeights"),
+    Listed("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
+    Listed("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),
+    Listed(
         "off-manifold",
         "undertow.measures.off_manifold:OffManifold",
         truth={"radius": "below", "radius_on": "below"},  # the closest examples may not have been found
     ),
-    Line(
+    Listed(
         "supervision",
         "undertow.measures.supervision:SupervisionRobustness",
         truth={"*@0.0": None, "*": "below"},  # no attack is needed for the clean accuracy, at ε = 0

@@ -7,7 +7,7 @@ robust accuracy from above for every choice; a search over choices looks for the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -54,10 +54,18 @@ def best_biases(
 ) -> BestBiases:
     """Search the biases b of Σ_r a_r ReLU(⟨w_r, x⟩ + b_r) for the most robust network.
 
-    ``hidden`` (N, m) are ⟨w_r, x_i⟩, ``slopes`` (N, m) their changes for one unit of length along each point's attack
-    direction, ``head`` (m,) is a, ``y`` (N,) ±1. First a grid of one bias for each sign of the head, in units of
-    the largest typical input; then ``rounds`` random changes of all biases, kept when they help, for each of
-    the three aims.
+    First a grid of one bias for each sign of the head, in units of the largest typical input; then random changes of
+    all biases, kept when they help, for each of the three aims.
+
+    Args:
+        hidden: ⟨w_r, x_i⟩, (N, m).
+        slopes: how much these change for one unit of length along each point's attack direction, (N, m).
+        head: a, (m,).
+        y: the points' classes, (N,), ±1.
+        radius: of the attack along that direction.
+        accuracy: share of the points that must be right for biases to count, ``robust_any`` apart.
+        rounds: how many random changes are tried.
+        generator: of these.
 
     >>> hidden, y = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([1.0, -1.0])
     >>> slopes, head = torch.tensor([[-1.0, 1.0], [1.0, -1.0]]), torch.tensor([1.0, -1.0])
@@ -71,30 +79,13 @@ def best_biases(
     unit = hidden.abs().quantile(0.9, dim=0).amax()
 
     def scores(biases: Tensor) -> Tensor:
-        """The three aims of each of the biases (B, m): shape (B, 3)."""
         found = first_crossing(hidden[None] + biases[:, None], slopes.expand(len(biases), -1, -1), signed)
-        kept = (found > 0).double().mean(1) >= accuracy
-        surviving = (found > radius).double().mean(1)
-        # A point that no length along the direction breaks counts as far, not as infinitely far.
-        mean = found.clamp(max=10 * radius).mean(1)
-        return torch.stack(
-            [torch.where(kept, mean, -1.0), torch.where(kept, surviving, -1.0), surviving], dim=1
-        )
+        return _aims(found, radius=radius, accuracy=accuracy)
 
     levels = torch.linspace(-2.0, 2.0, 17, dtype=torch.float64, device=hidden.device)
     pairs = torch.cartesian_prod(levels, levels) * unit
     grid = torch.where(head > 0, pairs[:, :1], pairs[:, 1:])
-    values = scores(grid)
-    best, where = values.amax(0), values.argmax(0)
-    chosen = grid[where]
-    for step in range(rounds):
-        size = float(unit) * 10.0 ** (-2.5 * step / max(rounds - 1, 1))
-        change = torch.randn(3, len(head), generator=generator, dtype=torch.float64).to(hidden)
-        proposed = chosen + size * change
-        found = scores(proposed).diagonal()
-        better = found > best
-        best = torch.where(better, found, best)
-        chosen = torch.where(better[:, None], proposed, chosen)
+    best = _climb(scores, grid, size=float(unit), rounds=rounds, generator=generator)
     accurate = float(best[0]) >= 0  # −1 stands for biases that do not keep the accuracy
     return BestBiases(
         radius=float(best[0]) if accurate else None,
@@ -102,6 +93,32 @@ def best_biases(
         robust_any=float(best[2]),
         tried=len(grid) + rounds,
     )
+
+
+def _climb(
+    scores: Callable[[Tensor], Tensor], grid: Tensor, *, size: float, rounds: int, generator: torch.Generator
+) -> Tensor:
+    """The largest of each aim (3,): from the best of the grid (B, m), by random changes that become smaller."""
+    values = scores(grid)
+    best, chosen = values.amax(0), grid[values.argmax(0)]
+    for step in range(rounds):
+        shrunk = size * 10.0 ** (-2.5 * step / max(rounds - 1, 1))
+        change = torch.randn(3, grid.shape[1], generator=generator, dtype=torch.float64).to(grid)
+        proposed = chosen + shrunk * change
+        found = scores(proposed).diagonal()
+        better = found > best
+        best = torch.where(better, found, best)
+        chosen = torch.where(better[:, None], proposed, chosen)
+    return best
+
+
+def _aims(radii: Tensor, *, radius: float, accuracy: float) -> Tensor:
+    """What the search is for, (B, 3), from the points' radii (B, N) with each of B choices of biases."""
+    kept = (radii > 0).double().mean(1) >= accuracy
+    surviving = (radii > radius).double().mean(1)
+    # A point that no length along the direction breaks counts as far, not as infinitely far.
+    mean = radii.clamp(max=10 * radius).mean(1)
+    return torch.stack([torch.where(kept, mean, -1.0), torch.where(kept, surviving, -1.0), surviving], dim=1)
 
 
 class BiasSearch(NamedMeasure):

@@ -46,9 +46,17 @@ def collaboration(
     """How the parts of ``net`` on both sides of a seam work together to amplify perturbations.
 
     The co-correlation ϱ in [0, 1] is 1 when what the tail stretches most is what the head stretches most
-    (Wang, Min & Ruan 2024, Definition 4.2). ``seam`` names one module to cut after, ``seams`` several, from
-    input to output. ``form="algorithm-1"`` computes ϱ from plain means, as the paper's Algorithm 1 prints it;
-    the identity of Theorem 4.5 then fails by the difference. Options go to :func:`undertow.jacobian_norms`.
+    (Wang, Min & Ruan 2024, Definition 4.2).
+
+    Args:
+        net: a network that can be cut; ``undertow.seams(net, x)`` lists the places.
+        x: samples, (N, …).
+        seam: the name of one module to cut after, or
+        seams: those of several, from input to output.
+        form: "algorithm-1" computes ϱ from plain means, as the paper's Algorithm 1 prints it; the identity of
+            Theorem 4.5 then fails by the difference.
+        dtype: the precision to measure in, on a copy of the network.
+        options: go to :func:`undertow.jacobian_norms`.
 
     >>> net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 1, bias=False))
     >>> _ = net[0].weight.data.copy_(torch.diag(torch.tensor([3.0, 1.0])))

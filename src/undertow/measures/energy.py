@@ -84,9 +84,17 @@ def energy(
 ) -> EnergyResult:
     """Dirichlet energy S(f) = √E‖J_f(x)‖₂² (Wang, Min & Ruan 2024, Eq. 7), or S(L∘f) given labels and a loss.
 
-    With ``y`` and ``loss`` (``"cross-entropy"``, ``"bce"``, ``"logistic"``, ``"exponential"``) the function
-    is the sample's own loss, S(L∘f) = √E‖∇_f Lᵀ J_f(x)‖₂² (Theorem 4.1), which is one gradient. Further
-    options go to :func:`undertow.jacobian_norms`.
+    With ``y`` and ``loss`` the function is the sample's own loss, S(L∘f) = √E‖∇_f Lᵀ J_f(x)‖₂² (Theorem 4.1), which is
+    one gradient.
+
+    Args:
+        f: a network, or a function of one tensor.
+        x: samples, (N, …).
+        y: a label for each, where the energy of the loss is meant.
+        loss: "cross-entropy", "bce", "logistic" or "exponential".
+        dtype: the precision to measure in, on a copy of the network.
+        chunk: samples at a time; by default as many as memory allows.
+        options: go to :func:`undertow.jacobian_norms`, where no loss is given.
 
     >>> energy(torch.nn.Linear(3, 1, bias=False), torch.randn(8, 3)).error < 1e-4
     True

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import polars
+
 from undertow.measures.bounds import error_side
 from undertow.report.pairs import picture_pairs
 from undertow.report.series import BUDGET, pack_grid, points_that_fit
@@ -24,8 +26,6 @@ def browsable(
     store: ReadableStore, studies: Sequence[StoredStudy], *, budget: int = BUDGET
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The grids as plain data, and sentences about what was left out of them to keep the report small."""
-    import polars
-
     frames = [store.frame(study) for study in studies]
     lengths = [
         length

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from undertow.store.store import Store
     from undertow.store.stored_study import StoredStudy
 
-__all__ = ["frame"]
+__all__ = ["frame", "joined"]
 
 _KINDS: dict[str, Any] = dict(
     zip(
@@ -33,8 +33,12 @@ _KINDS: dict[str, Any] = dict(
 
 def frame(store: Store, studies: list[StoredStudy]) -> polars.DataFrame:
     """One row per record of every finished trial of the studies, with status, study and grid columns."""
-    parts = [_study_frame(store, study) for study in studies]
-    parts = [part for part in parts if not part.is_empty()]
+    return joined([_study_frame(store, study) for study in studies])
+
+
+def joined(frames: list[polars.DataFrame]) -> polars.DataFrame:
+    """Frames of records, one below the other; a column that one of them lacks is empty there."""
+    parts = [part for part in frames if not part.is_empty()]
     if not parts:
         names = dict.fromkeys(("status", "study", "variant", "scale", "part"), polars.String)
         return polars.DataFrame(schema={**_KINDS, **names})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import altair as alt
+import polars as pl
 import torch
 from rich.console import Console
 from rich.table import Table
@@ -74,7 +76,7 @@ def _train_and_measure(width: int) -> list[Record]:
         frozen=("output.weight",),
     )
     trainer = Trainer([_network(width)], train.x, train.y, [recipe])
-    measures: list[Measure] = [Accuracy(), Energy(), Collaboration(_SEAM), StableRank()]
+    measures: list[Measure] = [Accuracy(), Energy(), Collaboration(seam=_SEAM), StableRank()]
     found: list[Record] = []
     while True:
         net = trainer.network(0)
@@ -133,9 +135,6 @@ def _norms(console: Console) -> None:
 
 
 def _draw(records: list[Record], folder: Path) -> Path:
-    import altair as alt
-    import polars as pl
-
     wanted = {
         _CO_CORRELATION: "co-correlation ϱ",
         ("accuracy", ""): "test accuracy",

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import torch
+
 from undertow.config.grid import Group
 from undertow.core.errors import UndertowError
 from undertow.data.offline import offline, staying_offline
@@ -92,8 +94,6 @@ class Orders:
 
 def work(orders: Orders, group: Group) -> GroupOutcome:
     """Run a group in another process."""
-    import torch
-
     torch.set_num_threads(orders.threads)
     with staying_offline(orders.offline):
         return _work(orders, group)

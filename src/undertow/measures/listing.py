@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from undertow.measures.named_measure import NamedMeasure
 
-__all__ = ["Line", "Registry"]
+__all__ = ["Listed", "MeasureRegistry"]
 
 
 @dataclass(frozen=True)
-class Line:
+class Listed:
     """A measure's line in the registry.
 
     ``name`` is what probes' records and TOML files call it, ``section`` where its class is, ``module:Class``. Where its
     readings are bounds, ``truth`` says on which side of them the truth lies, "above" or "below": of all readings,
     or of those whose keys match a pattern, the first that does.
 
-    >>> Line("mine", "my.module:Mine", truth={"upper@*": "below"}).side("upper@0.5")
+    >>> Listed("mine", "my.module:Mine", truth={"upper@*": "below"}).side("upper@0.5")
     'below'
     """
 
@@ -47,10 +47,10 @@ class Line:
         return next((side for pattern, side in self.truth.items() if fnmatchcase(key, pattern)), None)
 
 
-class Registry(Mapping[str, "type[NamedMeasure]"]):
+class MeasureRegistry(Mapping[str, "type[NamedMeasure]"]):
     """Measures' classes by their names, in the order of their lines."""
 
-    def __init__(self, *lines: Line) -> None:
+    def __init__(self, *lines: Listed) -> None:
         self.lines = {line.name: line for line in lines}
 
     def __getitem__(self, name: str) -> type[NamedMeasure]:
