@@ -264,3 +264,27 @@ def test_resume_on_a_read_only_file_system_is_a_sentence(damaged: bool, store: S
     else:  # all is finished and whole: nothing has to be written
         assert done.returncode == 0, done.stderr
         assert "2 of 2 trials finished" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"name": "../../etc"}, {"part": "a/b"}, {"variant": None}, {"seed_set": "."}, {"grid": {"seed": ["x"]}}],
+)
+def test_a_study_whose_names_lead_elsewhere_is_damaged(changes: dict[str, Any], store: Store) -> None:
+    (label,) = store.labels()
+    path = store.path / "studies" / f"{label}.json"
+    document = unseal(path.read_bytes(), path)
+    for ending in ("json", "copy"):
+        changed = seal({**document, "study": {**document["study"], **changes}})
+        path.with_suffix(f".{ending}").write_bytes(changed)
+    with pytest.raises(StoreError, match="not named as a study is"):
+        store.study(label)
+
+
+def test_a_replication_is_followed_beside_the_study_itself(store: Store) -> None:
+    (own,) = store.labels()
+    grid = {"grid": {"seed": [5, 6]}, "seed_set": "5-6"}
+    store.add_study(tiny_study(**grid))
+    follower = Follower(Folder(store.path))
+    follower.look()
+    assert sorted(follower.parts) == sorted([own, f"{own}.seeds-5-6"])

@@ -32,12 +32,15 @@ def _architecture(network: nn.Module) -> tuple[str, dict[str, torch.Size]]:
     return str(network), {name: tensor.shape for name, tensor in held}
 
 
-def over_members(template: nn.Module) -> Callable[[State, State, Tensor, bool], Tensor]:
+def over_members(
+    template: nn.Module, *, one_by_one: bool = False
+) -> Callable[[State, State, Tensor, bool], Tensor]:
     """A function of parameters (M, …), buffers (M, …), samples and whether each member has samples of its own.
 
     It gives the outputs (M, B, …) of samples (B, …), or (M, B, …) where they are the members' own. Networks are
     mapped with ``torch.func.vmap``, except where there are convolutions: mapped over their weights these become
-    grouped ones, which take two to three times as long as one member after the other.
+    grouped ones, which take two to three times as long as one member after the other. With ``one_by_one`` all are
+    taken so: a forward pass may then change a member's buffers.
 
     >>> nets = [nn.Linear(3, 2) for _ in range(4)]
     >>> state, buffers = torch.func.stack_module_state(nets)
@@ -61,7 +64,7 @@ def over_members(template: nn.Module) -> Callable[[State, State, Tensor, bool], 
         return torch.stack([one(*each) for each in zip(states, buffers, samples, strict=True)])
 
     convolves = any(isinstance(module, _CONVOLUTIONS) for module in template.modules())
-    return in_turn if convolves else mapped
+    return in_turn if convolves or one_by_one else mapped
 
 
 def _apart(stacked: State, members: int) -> list[dict[str, Tensor]]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from undertow.core.losses import loss_gradient
-from undertow.core.precision import deterministic_convolutions, matmul_precision
+from undertow.core.precision import matmul_precision
 from undertow.core.sections import Count, Positive, Seed, Switch
 from undertow.core.streams import stream
 from undertow.data.catalogue import IMAGES
@@ -18,6 +17,8 @@ from undertow.data.dataset import Dataset
 from undertow.data.loading import load
 from undertow.data.tasks import TaskName, relabel
 from undertow.models import resnet
+from undertow.training import Recipe, Scheduled, Trainer
+from undertow.training.directions import HeavyBall
 
 __all__ = ["FeaturesData", "feature_network", "features"]
 
@@ -87,48 +88,41 @@ def features(config: FeaturesData) -> Dataset:
 
 
 @lru_cache(maxsize=16)
-@deterministic_convolutions()  # another process trains the same network
 def feature_network(config: FeaturesData) -> nn.Sequential:
     """The residual network behind the features, in eval mode; trained once for each process and settings.
 
-    SGD with momentum 0.9 and weight decay 5e-4 on the cross-entropy, the learning rate falling to zero in a straight
-    line. Written out: the first optimizer of ``torch.optim`` imports a compiler, which takes a second. On a GPU the
-    products are in bfloat16 (weights, sums and features in float32): the network only has to be a good one.
+    Heavy ball with momentum 0.9 and weight decay 5e-4 on the cross-entropy, normalised by batches, the learning rate
+    falling to zero in a straight line. On a GPU the products are in TF32: the network only has to be a good one.
     """
     assert config.seed is not None, "a trial's configuration is resolved"
     data = load(config.of, split="train", limit=config.train)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    weights = torch.Generator().manual_seed(stream(config.seed, "weights"))
     image = (int(data.x.shape[1]), int(data.x.shape[2]), int(data.x.shape[3]))
     net = resnet(
         image=image,
         channels=config.channels,
         blocks=config.blocks,
         outputs=data.classes,
-        generator=weights,
-    ).to(device)
-    net.train()
-    x, y = data.x.flatten(1).to(device), data.y.to(device)
-    weights_of: list[Tensor] = list(net.parameters())
-    velocities = [torch.zeros_like(weight) for weight in weights_of]
-    step, steps = 0, config.epochs * -(-len(x) // config.batch_size)
-    order = torch.Generator().manual_seed(stream(config.seed, "order"))
-    for _ in range(config.epochs):
-        for batch in torch.split(torch.randperm(len(x), generator=order).to(device), config.batch_size):
-            if len(batch) < 2:
-                continue  # BatchNorm has no variance of a single sample
-            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                logits = net(x[batch]).float()
-            slopes = loss_gradient(logits.detach(), y[batch], "cross-entropy")
-            gradients = torch.autograd.grad(logits, weights_of, slopes)
-            rate = config.learning_rate * (1 - step / steps)
-            with torch.no_grad():
-                torch._foreach_mul_(velocities, 0.9)
-                torch._foreach_add_(velocities, gradients)
-                torch._foreach_add_(velocities, weights_of, alpha=5e-4)
-                torch._foreach_add_(weights_of, velocities, alpha=-rate)
-            step += 1
-    return net.eval()
+        generator=torch.Generator().manual_seed(stream(config.seed, "weights")),
+    )
+    recipe = Recipe(
+        optimizer=HeavyBall(momentum=0.9, weight_decay=5e-4),
+        learning_rate=config.learning_rate,
+        rate=Scheduled(shape="linear"),
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        loss="cross-entropy",
+        matmul_precision="tf32",
+        seed=stream(config.seed, "order"),
+    )
+    # A last batch of one sample has no variance to be normalised by.
+    used = len(data) - (len(data) % config.batch_size == 1)
+    trainer = Trainer([net.train()], data.x[:used].flatten(1), data.y[:used], [recipe], device=device)
+    while not trainer.done:
+        trainer.run_epoch()
+    trained = trainer.network(0)
+    assert isinstance(trained, nn.Sequential)
+    return trained
 
 
 @lru_cache(maxsize=32)  # the heads of a study share them, three for each of ten seeds
