@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.jacobian.seams import seams as seams
     from undertow.measures.collaboration import collaboration as collaboration
     from undertow.measures.energy import energy as energy
+    from undertow.measures.kkt import kkt as kkt
+    from undertow.measures.margins import margins as margins
     from undertow.measures.rank import stable_rank as stable_rank
     from undertow.probe.probe import Probe as Probe
     from undertow.store.store import Store as Store
@@ -54,6 +56,8 @@ _WHERE = {
     "energy": "undertow.measures.energy",
     "collaboration": "undertow.measures.collaboration",
     "stable_rank": "undertow.measures.rank",
+    "margins": "undertow.measures.margins",
+    "kkt": "undertow.measures.kkt",
     # Robustness from both sides: attacks, certificates, exact radii
     "robust_accuracy": "undertow.adversary.accuracy",
     "robust_curve": "undertow.adversary.robust_curves",

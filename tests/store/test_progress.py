@@ -157,7 +157,7 @@ class Heard(Watch):
     def __init__(self) -> None:
         self.steps: dict[str, list[int]] = {}
 
-    def progress(self, group: Group, step: int, steps: int) -> None:
+    def progress(self, group: Group, step: int, steps: int, note: str = "") -> None:  # noqa: ARG002
         assert 0 <= step <= steps
         self.steps.setdefault(group.id, []).append(step)
 

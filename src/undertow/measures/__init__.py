@@ -54,8 +54,10 @@ MEASURES = MeasureRegistry(
         "undertow.measures.feature_distance:FeatureDistance",
         truth={"*:upper": "below", "*": "above"},
     ),
-    Listed("kkt", "undertow.probe.kkt:KktResiduals"),
-    Listed("kkt-network", "undertow.probe.kkt:KktNetwork"),
+    Listed("kkt", "undertow.measures.kkt:KktResiduals"),
+    Listed("kkt-network", "undertow.measures.kkt_network:KktNetwork"),
+    Listed("margins", "undertow.measures.margins:Margins"),
+    Listed("direction", "undertow.measures.direction:DirectionOfWeights"),
     Listed("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
     Listed("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),
     Listed(
