@@ -89,8 +89,8 @@ class Study:
         vars(study).update(found)  # what is there is not looked for
         return study
 
-    def grids(self, scale: str, variant: str, *, parts: Sequence[str] = ()) -> tuple[StudyConfig, ...]:
-        """The configurations of the study's parts, or of those named, at a scale, in a variant."""
+    def settings(self, scale: str, variant: str, *, parts: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+        """The settings of the study's parts, or of those named, at a scale, in a variant, before they are validated."""
         if variant not in self.variants:
             hint = nearest(variant, self.variants)
             raise ConfigError(f"the study {self.name} has no variant {variant!r}; {hint}")
@@ -100,15 +100,19 @@ class Study:
         known = next((each for each in SCALES if each == scale), None)
         if known is None:
             raise ConfigError(f"there is no scale {scale!r}; {nearest(scale, SCALES)}")
-        found = []
+        found = {}
         for part in parts or self.parts:
-            settings = self.parts[part](known, variant)
-            if settings is not None:
-                names = {"name": self.name, "variant": variant, "scale": scale, "part": part}
-                found.append(validate(StudyConfig, {**names, **settings}))
+            own = self.parts[part](known, variant)
+            if own is not None:
+                found[part] = {"name": self.name, "variant": variant, "scale": scale, "part": part, **own}
         if not found:
             raise ConfigError(f"the variant {variant} of {self.name} has no part {' or '.join(parts)}.")
-        return tuple(found)
+        return found
+
+    def grids(self, scale: str, variant: str, *, parts: Sequence[str] = ()) -> tuple[StudyConfig, ...]:
+        """The same, validated: what can be run."""
+        settings = self.settings(scale, variant, parts=parts)
+        return tuple(validate(StudyConfig, each) for each in settings.values())
 
     def _stated(self, file: str, name: str) -> list[Any]:
         """``name`` of the file of every topic that has it."""
