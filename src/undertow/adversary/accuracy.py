@@ -20,7 +20,7 @@ from undertow.adversary.certificates.crown import gap_bounds
 from undertow.adversary.certificates.stages import stages_of
 from undertow.adversary.classifier import Classifier, Groups, Net, Passes, Scorer, as_classifier
 from undertow.adversary.geometry import check_norm
-from undertow.adversary.validation import as_labels
+from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import ConfigError, InputError, nearest
 
 __all__ = ["RobustAccuracyResult", "attack_cost", "robust_accuracy"]

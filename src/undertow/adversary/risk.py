@@ -18,7 +18,7 @@ from undertow.adversary.attacks.search import Search, begin, generator
 from undertow.adversary.certificates.stages import Stage, stages_of
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.geometry import check_norm, lengths
-from undertow.adversary.validation import as_labels
+from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.worst_loss import LOSSES, Loss, climb, loss_values, upper_losses
 from undertow.core.errors import ConfigError, InputError, nearest
 

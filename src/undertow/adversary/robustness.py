@@ -26,7 +26,7 @@ from undertow.adversary.contradictions import contradictions_between
 from undertow.adversary.exact.branching import exact_distance
 from undertow.adversary.exact.two_layer_gaps import two_layer_of
 from undertow.adversary.geometry import check_norm, lengths
-from undertow.adversary.validation import as_labels
+from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
 
 __all__ = ["Robustness", "robustness"]
