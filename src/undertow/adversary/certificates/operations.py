@@ -1,0 +1,102 @@
+"""What a recorded network is made of: affine maps, activations, maxima and products, each on one sample at a time.
+
+A value has the shape (B, *S) and backward rows the shape (B, K, *S), where S is the shape that the recording saw: the
+axis of the batch, of size 1, may be anywhere in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from undertow.adversary.certificates.activation_curves import Curve
+
+__all__ = ["Activation", "AffineMap", "InputValue", "LargestOf", "Operation", "ProductOf"]
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class InputValue:
+    """What enters the network."""
+
+    shape: Shape
+    inputs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class AffineMap:
+    """(v₁, v₂, …) ↦ Σ W_i v_i + b, with W known only through products.
+
+    ``apply`` takes and gives one sample, as recorded; ``absolute`` is m ↦ Σ |W_i| m_i + |b|, of which the size of rounding
+    errors follows; ``transposed``, where there is a faster way than autograd, takes rows (R, *S) to W'rows.
+    """
+
+    shape: Shape
+    inputs: tuple[int, ...]
+    apply: Callable[..., Tensor]
+    absolute: Callable[..., Tensor]
+    input_shapes: tuple[Shape, ...]
+    offset: Tensor | None = None
+    """b, where it is not zero."""
+    transposed: Callable[[Tensor], tuple[Tensor, ...]] | None = None
+    rearranges: bool = False
+    """Whether every output is one of the inputs, so that nothing is rounded."""
+
+    def values(self, inputs: Sequence[Tensor]) -> Tensor:
+        found: Tensor = torch.vmap(self.apply)(*inputs)
+        return found
+
+    def sizes(self, inputs: Sequence[Tensor]) -> Tensor:
+        """|W| m + |b|: no entry of W v + b, nor any sum on the way to it, is larger where |v| ≤ m."""
+        found: Tensor = torch.vmap(self.absolute)(*inputs)
+        return found
+
+    def backward(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """rows·W_i for each input: (R, *out) → (R, *in_i)."""
+        if self.transposed is not None:
+            return self.transposed(rows)
+        with torch.enable_grad():
+            at = [
+                torch.zeros(len(rows), *shape, dtype=rows.dtype, device=rows.device, requires_grad=True)
+                for shape in self.input_shapes
+            ]
+            # W is linear in the rows too: differentiable twice, for those who optimise slopes
+            value = torch.vmap(self.apply)(*at)
+            back: tuple[Tensor, ...] = torch.autograd.grad(
+                value, at, rows, create_graph=rows.requires_grad, materialize_grads=True
+            )
+        return back
+
+
+@dataclass(frozen=True, eq=False)
+class Activation:
+    """A curve, entry by entry."""
+
+    shape: Shape
+    inputs: tuple[int, ...]
+    curve: Curve
+
+
+@dataclass(frozen=True, eq=False)
+class LargestOf:
+    """Each output is the largest of the inputs that ``members`` (outputs, window) names; −1 names none."""
+
+    shape: Shape
+    inputs: tuple[int, ...]
+    members: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class ProductOf:
+    """Σ_k x_ik·y_kj, both factors depending on the input: (b, i, k) and (b, k, j), as bmm takes them; or entry by entry."""
+
+    shape: Shape
+    inputs: tuple[int, ...]
+    matrices: bool
+
+
+Operation = InputValue | AffineMap | Activation | LargestOf | ProductOf
