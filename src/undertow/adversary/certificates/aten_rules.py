@@ -94,8 +94,13 @@ def _size(leaf: Any, name: str) -> Any:
     return leaf
 
 
-def fast_transposed(template: Template) -> Callable[[Tensor], tuple[Tensor, ...]] | None:
-    """rows ↦ rows·W by one product, for the maps in which networks spend their time; None for others."""
+def fast_transposed(
+    template: Template, weights: Callable[[Tensor], Tensor] = lambda weight: weight
+) -> Callable[[Tensor], tuple[Tensor, ...]] | None:
+    """rows ↦ rows·W by one product, for the maps in which networks spend their time; None for others.
+
+    ``weights`` is applied to every entry of W first: its absolute value, or its square.
+    """
     if len(template.places) != 1:
         return None
     (shape,), name = template.shapes, template.name
@@ -103,20 +108,22 @@ def fast_transposed(template: Template) -> Callable[[Tensor], tuple[Tensor, ...]
     if name in _SHAPES or (name in ("clone", "detach", "alias", "_to_copy", "unsqueeze", "squeeze")):
         return lambda rows: (rows.reshape(len(rows), *shape),)
     if (name == "addmm" and position == 1) or (name == "mm" and position == 0):
-        matrix = template.argument(2 if name == "addmm" else 1)
+        matrix = weights(template.argument(2 if name == "addmm" else 1))
         return lambda rows: (rows @ matrix.T,)
     if name == "permute":
         order = [axis % len(shape) for axis in template.argument(1)]
         inverse = [0] + [1 + order.index(axis) for axis in range(len(shape))]
         return lambda rows: (rows.permute(inverse),)
     if name == "convolution":
-        return _convolution_transposed(template, shape)
+        return _convolution_transposed(template, shape, weights(template.argument(1)))
     return None
 
 
-def _convolution_transposed(template: Template, shape: tuple[int, ...]) -> Callable[[Tensor], tuple[Tensor, ...]]:
-    weight, _, stride, padding, dilation, transposed, output_padding, groups = (
-        template.argument(position) for position in range(1, 9)
+def _convolution_transposed(
+    template: Template, shape: tuple[int, ...], weight: Tensor
+) -> Callable[[Tensor], tuple[Tensor, ...]]:
+    stride, padding, dilation, transposed, output_padding, groups = (
+        template.argument(position) for position in range(3, 9)
     )
 
     def back(rows: Tensor) -> tuple[Tensor, ...]:

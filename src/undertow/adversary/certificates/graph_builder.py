@@ -92,7 +92,10 @@ class GraphBuilder:
                 input_shapes=template.shapes,
                 offset=offset if bool((offset != 0).any()) else None,
                 transposed=fast_transposed(template),
+                transposed_absolute=fast_transposed(template, torch.abs),
                 rearranges=template.name in REARRANGING,
+                matrix=_matrix_of(template),
+                kernel=template.argument(1) if _plain_convolution(template) else None,
             )
         )
 
@@ -208,3 +211,18 @@ class GraphBuilder:
         if curve is None or len(set(template.inputs)) != 1:
             raise Unreadable(f"the operation {template.name} has no known linear bounds")
         return self._append(Activation(shape, template.inputs[:1], curve))
+
+
+def _matrix_of(template: Template) -> Tensor | None:
+    if template.name == "addmm" and template.depending() == [1]:
+        found = template.argument(2)
+    elif template.name == "mm" and template.depending() == [0]:
+        found = template.argument(1)
+    else:
+        return None
+    # addmm may multiply by numbers of its own, which no layer does
+    return found if isinstance(found, Tensor) and len(template.leaves) <= 3 else None
+
+
+def _plain_convolution(template: Template) -> bool:
+    return template.name == "convolution" and not template.argument(6) and template.argument(8) == 1

@@ -43,8 +43,14 @@ class AffineMap:
     offset: Tensor | None = None
     """b, where it is not zero."""
     transposed: Callable[[Tensor], tuple[Tensor, ...]] | None = None
+    transposed_absolute: Callable[[Tensor], tuple[Tensor, ...]] | None = None
+    """The same for |W|."""
     rearranges: bool = False
     """Whether every output is one of the inputs, so that nothing is rounded."""
+    matrix: Tensor | None = None
+    """(in, out), where W is this matrix on the last axis."""
+    kernel: Tensor | None = None
+    """The weight (out, in/groups, …) of a convolution."""
 
     def values(self, inputs: Sequence[Tensor]) -> Tensor:
         found: Tensor = torch.vmap(self.apply)(*inputs)
@@ -59,13 +65,21 @@ class AffineMap:
         """rows·W_i for each input: (R, *out) → (R, *in_i)."""
         if self.transposed is not None:
             return self.transposed(rows)
+        return self._by_autograd(self.apply, rows)
+
+    def backward_absolute(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """rows·|W_i| for each input."""
+        if self.transposed_absolute is not None:
+            return self.transposed_absolute(rows)
+        return self._by_autograd(self.absolute, rows)
+
+    def _by_autograd(self, function: Callable[..., Tensor], rows: Tensor) -> tuple[Tensor, ...]:
         with torch.enable_grad():
             at = [
                 torch.zeros(len(rows), *shape, dtype=rows.dtype, device=rows.device, requires_grad=True)
                 for shape in self.input_shapes
             ]
-            # W is linear in the rows too: differentiable twice, for those who optimise slopes
-            value = torch.vmap(self.apply)(*at)
+            value = torch.vmap(function)(*at)
             back: tuple[Tensor, ...] = torch.autograd.grad(
                 value, at, rows, create_graph=rows.requires_grad, materialize_grads=True
             )

@@ -76,9 +76,26 @@ def lines_around(curve: Curve, low: Tensor, high: Tensor) -> Lines:
     >>> [round(float(part), 6) for part in (lines.low_slope, lines.high_slope, lines.high_offset)]
     [1.0, 0.75, 0.75]
     """
+    if curve.homogeneous:
+        return _kink_lines(curve, low, high)
     below = _hull_line(_Side(curve, 1), low, high)
     above = _hull_line(_Side(curve, -1), low, high)
     return Lines.of(below, (-above[0], -above[1]), torch.maximum(low.abs(), high.abs()))
+
+
+def _kink_lines(curve: Curve, low: Tensor, high: Tensor) -> Lines:
+    """The same for one kink at zero, in closed form: the chord, and the side on which most of the interval lies."""
+    assert curve.ends is not None
+    left, right = (side.to(low) for side in curve.ends[0])
+    middle = torch.where(low + high > 0, right, left)
+    crossing = (low < 0) & (high > 0)
+    width = torch.where(crossing, high - low, 1.0)
+    chord = torch.where(crossing, (right * high - left * low) / width, middle)
+    offset = torch.where(crossing, (left - chord) * low, 0.0)
+    nothing, convex = torch.zeros_like(low), (right >= left).expand_as(low)
+    below = torch.where(convex, middle, chord), torch.where(convex, nothing, offset)
+    above = torch.where(convex, chord, middle), torch.where(convex, offset, nothing)
+    return Lines.of(below, above, torch.maximum(low.abs(), high.abs()))
 
 
 def lowest_offset(curve: Curve, sign: int, slope: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
