@@ -3,20 +3,30 @@
 from undertow.core.errors import ConfigError, nearest
 from undertow.training.directions.adam import Adam
 from undertow.training.directions.adamw import AdamW
+from undertow.training.directions.coordinate_descent import CoordinateDescent
 from undertow.training.directions.direction import Direction, Memory, move, per_member
 from undertow.training.directions.gradient_descent import GradientDescent
 from undertow.training.directions.heavy_ball import HeavyBall
+from undertow.training.directions.muon import Muon
+from undertow.training.directions.normalised_descent import NormalisedDescent
 from undertow.training.directions.sam import Sam
+from undertow.training.directions.sign_descent import SignDescent
+from undertow.training.directions.spectral import SpectralDescent
 
 __all__ = [
     "DIRECTIONS",
     "Adam",
     "AdamW",
+    "CoordinateDescent",
     "Direction",
     "GradientDescent",
     "HeavyBall",
     "Memory",
+    "Muon",
+    "NormalisedDescent",
     "Sam",
+    "SignDescent",
+    "SpectralDescent",
     "find_direction",
     "move",
     "names_of",
@@ -29,6 +39,11 @@ DIRECTIONS: tuple[type[Direction], ...] = (
     Adam,
     AdamW,
     Sam,
+    NormalisedDescent,
+    SignDescent,
+    CoordinateDescent,
+    SpectralDescent,
+    Muon,
 )
 """A new optimiser is a file in this folder and a line here."""
 

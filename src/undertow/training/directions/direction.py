@@ -11,7 +11,7 @@ from undertow.core.sections import Section
 if TYPE_CHECKING:  # a direction's settings are read by configurations, which need no torch
     from torch import Tensor
 
-__all__ = ["Direction", "Memory", "move", "per_member"]
+__all__ = ["Direction", "Memory", "divided", "largest_entry", "move", "per_member"]
 
 Memory = dict[str, "Tensor"]
 
@@ -65,3 +65,16 @@ def move(weight: Tensor, direction: Tensor, rates: Tensor) -> None:
 def per_member(values: Tensor, like: Tensor) -> Tensor:
     """Values (M,) in a shape (M, 1, …) that multiplies ``like``."""
     return values.view(-1, *[1] * (like.dim() - 1))
+
+
+def largest_entry(gradients: Mapping[str, Tensor]) -> Tensor:
+    """max |g_i| over all parameters of each network, (M,)."""
+    largest, *others = [gradient.flatten(1).abs().amax(1) for gradient in gradients.values()]
+    for each in others:
+        largest = largest.maximum(each)
+    return largest
+
+
+def divided(value: Tensor, by: Tensor) -> Tensor:
+    """value/by for each network; 0 where the divisor is 0."""
+    return value / per_member(by.where(by > 0, by.new_ones(())), value)

@@ -1,0 +1,49 @@
+"""Greedy coordinate descent: steps of length η in the L1 norm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from undertow.training.directions.direction import Direction, Memory, divided, largest_entry, move, per_member
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["CoordinateDescent"]
+
+
+class CoordinateDescent(Direction):
+    """w_i ← w_i − η sign(g_i) for the i with the largest |g_i| of all parameters, or for all i that share it.
+
+    Greedy coordinate descent is steepest descent in the L1 norm, whose margin is said to grow in ‖w‖₁. Where several
+    coordinates are equally steep, each takes its share of η, so that steps have length η in L1.
+
+    >>> import torch
+    >>> weight = {"w": torch.zeros(1, 2), "b": torch.zeros(1, 1)}
+    >>> gradient = {"w": torch.tensor([[1.0, -2.0]]), "b": torch.tensor([[2.0]])}
+    >>> CoordinateDescent().step(weight, gradient, {}, torch.tensor([1.0]))
+    >>> weight["w"].tolist(), weight["b"].tolist()
+    ([[0.0, 0.5]], [[-0.5]])
+    """
+
+    name: Literal["coordinate-descent"] = "coordinate-descent"
+
+    def step(
+        self,
+        weights: Mapping[str, Tensor],
+        gradients: Mapping[str, Tensor],
+        memory: Memory,  # noqa: ARG002
+        rates: Tensor,
+    ) -> None:
+        if not gradients:
+            return
+        largest = largest_entry(gradients)
+        steepest = {
+            name: gradient.sign() * (gradient.abs() >= per_member(largest, gradient))
+            for name, gradient in gradients.items()
+        }
+        counts = [each.flatten(1).abs().sum(1) for each in steepest.values()]
+        share = sum(counts[1:], counts[0])
+        for name, each in steepest.items():
+            move(weights[name], divided(each, share), rates)
