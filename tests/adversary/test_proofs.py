@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from tests.adversary.cases import decisions, digits, mlp, points
 from undertow.adversary import Classifier, robust_accuracy, robustness
-from undertow.adversary.certificates.crown import certified_radii, gap_bounds
-from undertow.adversary.certificates.stages import stages_of
+from undertow.adversary.certificates.certified import certified_radii, gap_bounds
+from undertow.adversary.certificates.network_graph import graph_of
 from undertow.adversary.exact.branching import exact_distance, least_distance
 from undertow.adversary.exact.two_layer_gaps import two_layer_of
 
@@ -61,10 +61,10 @@ def test_no_certificate_exceeds_the_enumerated_radius(norm: float) -> None:
     for seed in range(12):
         net, x = mlp(seed, inputs=2, width=3, outputs=2 + seed % 2), points(seed, 4, 2)
         y = decisions(net, x)
-        stages = stages_of(Classifier(net), net, x)
-        assert stages is not None
-        certified = certified_radii(stages, x, y, norm)
-        two_layer = two_layer_of(stages, x[:1])
+        graph = graph_of(Classifier(net), net, x)
+        assert graph is not None
+        certified = certified_radii(graph, x, y, norm)
+        two_layer = two_layer_of(graph, x[:1])
         assert two_layer is not None
         for point, label, radius in zip(x, y.tolist(), certified.tolist(), strict=True):
             truth = enumerated(net, point, label, norm)
@@ -102,9 +102,9 @@ def test_a_bound_is_below_what_rational_arithmetic_gives(norm: float) -> None:
             ]
             value = value if layer is layers[2] else [max(v, Fraction(0)) for v in value]
         truth = value[0] - value[1]
-        stages = stages_of(Classifier(net), net, x)
-        assert stages is not None
-        bound = gap_bounds(stages, x, torch.tensor([0]), torch.zeros(1), norm)[0, 1]
+        graph = graph_of(Classifier(net), net, x)
+        assert graph is not None
+        bound = gap_bounds(graph, x, torch.tensor([0]), torch.zeros(1), norm)[0, 1]
         assert Fraction(float(bound)) < truth
         assert float(bound) == pytest.approx(float(truth), abs=1e-10)
         above += float(net(x)[0, 0] - net(x)[0, 1]) > truth

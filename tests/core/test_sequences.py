@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.adversary import Classifier
-from undertow.adversary.certificates.stages import stages_of
+from undertow.adversary.certificates.network_graph import graph_of
 from undertow.adversary.exact.row_space import in_row_space
 from undertow.adversary.stacked_networks import stacked
 from undertow.core.errors import ModelError
@@ -66,7 +66,11 @@ def test_a_network_that_does_more_than_it_shows_is_called_and_not_read(make: Cal
     net = make().eval()
     assert layers_of(net) is None
     assert dense_layers(net) is None
-    assert stages_of(Classifier(net), net, X) is None
+    graph = graph_of(Classifier(net), net, X)  # recorded as it computes, not read off its layers
+    assert graph is not None
+    scores = graph.values(X)[graph.output].flatten(1)
+    with Classifier(net).scoring(X) as scorer:
+        torch.testing.assert_close(scores, scorer.clean(X)[0].double(), atol=1e-6, rtol=1e-5)
     with pytest.raises(ModelError, match="features are read off"):
         two_layer_parts(net)
     together = stacked([net, net])(torch.stack([X, X]))

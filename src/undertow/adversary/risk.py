@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from undertow.adversary.attacks.objectives import gradient
 from undertow.adversary.attacks.search import begin, generator
-from undertow.adversary.certificates.stages import Stage, stages_of
+from undertow.adversary.certificates.network_graph import NetworkGraph, graph_of
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.geometry import check_norm, lengths
 from undertow.adversary.validation import as_labels
@@ -112,13 +112,15 @@ def adversarial_risk(
     y = as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
-        chains = _chains(classifier, x) if certify else []
+        graphs = _graphs(classifier, x) if certify else []
         clean = loss_values(scorer, search.x.expand(scorer.members, -1, -1), y, function)
         worst: dict[float, Tensor] = {}
         upper: dict[float, Tensor] = {}
         losses, points = clean.clone(), search.x.expand(scorer.members, -1, -1).clone()
         for radius in sorted(set(radii)):
-            upper[radius] = upper_losses(chains, x, y, radius, length, function).expand_as(clean)
+            upper[radius] = upper_losses(
+                graphs, x, y, radius, length, function, classifier.bounds
+            ).expand_as(clean)
             if radius > 0:
                 losses, points = climb(
                     search,
@@ -126,7 +128,7 @@ def adversarial_risk(
                     losses,
                     points,
                     function,
-                    chains=chains,
+                    graphs=graphs,
                     shape=x.shape[1:],
                     upper=upper[radius],
                 )
@@ -155,16 +157,16 @@ def adversarial_risk(
     )
 
 
-def _chains(classifier: Classifier, x: Tensor) -> list[list[Stage]]:
-    """The layers of every network from raw inputs to scores; none where one cannot be read.
+def _graphs(classifier: Classifier, x: Tensor) -> list[NetworkGraph]:
+    """The graph of every network from raw inputs to scores; none where one cannot be read.
 
-    With inputs divided by their norms the chain that can be read has the same decisions, but other scores.
+    With inputs divided by their norms the graph that can be read has the same decisions, but other scores.
     """
     if classifier.unit_norm or not classifier.modules:
         return []
-    chains = [stages_of(classifier, net, x) for net in classifier.modules]
-    read = [chain for chain in chains if chain is not None]
-    return read if len(read) == len(chains) else []
+    graphs = [graph_of(classifier, net, x) for net in classifier.modules]
+    read = [graph for graph in graphs if graph is not None]
+    return read if len(read) == len(graphs) else []
 
 
 def risk_bound(

@@ -17,9 +17,9 @@ from undertow.adversary.attacks.line import try_lines
 from undertow.adversary.attacks.refine import reach_out, refine, shrink
 from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.certificates.as_executed import rounded_radii
-from undertow.adversary.certificates.crown import certified_radii
+from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.estimate import estimated_radii
-from undertow.adversary.certificates.stages import Kink, Stage, stages_of
+from undertow.adversary.certificates.network_graph import NetworkGraph, graph_of
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.closest import first_examples
 from undertow.adversary.contradictions import contradictions_between
@@ -44,7 +44,7 @@ class Robustness:
     certified: Tensor
     """A lower bound of the radius that was proved, rounding of the proof included; 0 where nothing was."""
     proved: Tensor
-    """Whether a proof was attempted and is behind ``certified``: for chains of known layers, and for clean errors."""
+    """Whether a proof was attempted and is behind ``certified``: for graphs of known layers, and for clean errors."""
     estimate: Tensor
     """q/max‖∇q‖ over points near the sample: a first-order guess, on either side of the radius."""
     attacked: Tensor
@@ -83,7 +83,7 @@ def robustness(
 ) -> Robustness:
     """Bracket the distance R(x) from each sample to the nearest input that is classified wrongly.
 
-    ``certified`` is proved by linear bounds (CROWN) on chains of affine layers and ReLU or leaky ReLU, about the
+    ``certified`` is proved by linear bounds (CROWN) on graphs of affine layers and ReLU or leaky ReLU, about the
     function in exact arithmetic; for other networks it is 0, ``proved`` is False, and there is an ``estimate``.
 
     ``attacked`` is the norm of the closest adversarial example of targeted FAB and DeepFool, or on the way to a
@@ -114,11 +114,11 @@ def robustness(
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
-        chains = [stages_of(classifier, module, x) for module in classifier.modules]
-        certified, proved = _certify(chains, search, x)
+        graphs = [graph_of(classifier, module, x) for module in classifier.modules]
+        certified, proved = _certify(graphs, search, x)
         estimate, steepest = estimated_radii(search)
-        _attack(search, chains, certified, estimate, x.shape[1:], shorten=shorten)
-        values, statuses = _solve(chains, search, x, exact, seconds)
+        _attack(search, graphs, certified, estimate, x.shape[1:], shorten=shorten)
+        values, statuses = _solve(graphs, search, x, exact, seconds)
         rounding, artefact = rounded_radii(classifier, search, x, steepest)
     # an example that float64 decides rightly is one of rounding, by as much as the certificate says
     missing = torch.where(artefact & (certified > search.distance), certified - search.distance, 0.0)
@@ -135,36 +135,38 @@ def robustness(
         exact=_squeezed(values, many),
         rounding=_squeezed(rounding, many),
         status=tuple(statuses) if many else statuses[0],
-        certificate=_named(chains, scorer.bounds),
+        certificate=_named(graphs, scorer.bounds),
         contradictions=contradictions,
         norm=length,
         examples=_squeezed(search.example.reshape(-1, *x.shape), many),
     )
 
 
-def _certify(chains: Sequence[list[Stage] | None], search: Search, x: Tensor) -> tuple[Tensor, Tensor]:
+def _certify(graphs: Sequence[NetworkGraph | None], search: Search, x: Tensor) -> tuple[Tensor, Tensor]:
     """Proved lower bounds (M, N), and whether each is more than nothing; clean errors are proved to have radius 0."""
     right = search.margin > 0
     certified, proved = torch.zeros_like(search.distance), ~right
-    for member, chain in enumerate(chains):
-        if chain is not None:
+    for member, graph in enumerate(graphs):
+        if graph is not None:
             proved[member] = True
             own = right[member]
             if bool(own.any()):
-                certified[member, own] = certified_radii(chain, x[own], search.y[own], search.norm)
+                certified[member, own] = certified_radii(
+                    graph, x[own], search.y[own], search.norm, search.scorer.bounds
+                )
     return certified, proved
 
 
-def _named(chains: Sequence[list[Stage] | None], box: tuple[float, float] | None) -> str:
-    if not chains or any(chain is None for chain in chains):
+def _named(graphs: Sequence[NetworkGraph | None], box: tuple[float, float] | None) -> str:
+    if not graphs or any(graph is None for graph in graphs):
         return "none"
-    linear = not any(isinstance(stage, Kink) for chain in chains for stage in chain or [])
+    linear = all(graph is not None and graph.linear for graph in graphs)
     return "linear-exact" if linear and box is None else "crown"
 
 
 def _attack(
     search: Search,
-    chains: Sequence[list[Stage] | None],
+    graphs: Sequence[NetworkGraph | None],
     certified: Tensor,
     estimate: Tensor,
     shape: torch.Size,
@@ -172,8 +174,8 @@ def _attack(
     shorten: bool,
 ) -> None:
     """The closest examples: what gradients find, then from the certificate if there is one, then shortened."""
-    known = [chain for chain in chains if chain is not None]
-    guided = bool(known) and len(known) == len(chains)
+    known = [graph for graph in graphs if graph is not None]
+    guided = bool(known) and len(known) == len(graphs)
     # From the certificate DeepFool's examples end where FAB's do.
     first_examples(search, quick=guided and not shorten)
     if guided:
@@ -195,14 +197,14 @@ def _squeezed(value: Tensor, many: bool) -> Tensor:
 
 
 def _solve(
-    chains: Sequence[list[Stage] | None], search: Search, x: Tensor, exact: bool | str, seconds: float
+    graphs: Sequence[NetworkGraph | None], search: Search, x: Tensor, exact: bool | str, seconds: float
 ) -> tuple[Tensor, list[tuple[str, ...]]]:
     """Exact radii (M, N), NaN where unknown, and a status each; where no example was known, the one found is kept."""
     values = torch.full_like(search.distance, math.nan)
     statuses = [["not-tried"] * len(x) for _ in range(len(search.distance))]
     ends = search.x.repeat(len(search.distance), 1, 1)
-    for member, chain in enumerate(chains if exact is not False else []):
-        net = None if chain is None else two_layer_of(chain, x[:1])
+    for member, graph in enumerate(graphs if exact is not False else []):
+        net = None if graph is None else two_layer_of(graph, x[:1])
         if net is None or (exact == "auto" and len(net.weight) > _NARROW):
             continue
         deadline = time.monotonic() + seconds

@@ -156,12 +156,12 @@ class _Radius:
         """The radii of these points; None for a decision with more neurons against it than are solved."""
         import torch
 
-        from undertow.adversary.certificates.stages import stages_of
+        from undertow.adversary.certificates.network_graph import graph_of
         from undertow.adversary.exact.branching import exact_distance
         from undertow.adversary.exact.two_layer_gaps import two_layer_of
 
-        stages = stages_of(classifier, classifier.modules[0], points)
-        two_layer = None if stages is None else two_layer_of(stages, points[:1])
+        graph = graph_of(classifier, classifier.modules[0], points)
+        two_layer = None if graph is None else two_layer_of(graph, points[:1])
         if two_layer is None:
             raise InputError(f"{self.name} solves two-layer networks exactly: set exact = 0 for this one.")
         head = two_layer.head

@@ -61,7 +61,7 @@ def _l1_bound(size: Tensor, room: Tensor, reach: Tensor) -> Tensor:
 
 def _l2_bound(size: Tensor, room: Tensor, reach: Tensor) -> Tensor:
     square = reach**2
-    level = torch.linalg.vector_norm(size, dim=-1) / reach.clamp(min=1e-300)
+    level = torch.linalg.vector_norm(size, dim=-1) / torch.where(reach > 0, reach, 1.0)
     level = level.expand(room.shape[:2])
     best = torch.full_like(level, -math.inf)
     for _ in range(_STEPS):

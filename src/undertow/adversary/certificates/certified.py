@@ -18,7 +18,7 @@ from undertow.adversary.geometry import dual_lengths, furthest
 __all__ = ["certified_radii", "gap_bounds", "weakest_directions"]
 
 _CHUNK = 2**22  # float64 entries of one array of backward rows: 32 MiB
-_RTOL = 1e-6  # to which a certified radius is searched for
+_RTOL = 1e-9  # to which a certified radius is searched for
 
 
 def gap_bounds(
@@ -77,9 +77,16 @@ def certified_radii(graph: NetworkGraph, x: Tensor, y: Tensor, norm: float, box:
 
     The search begins where the differences would vanish if the network were linear,
     min_t (s_y − s_t)/‖∇(s_y − s_t)‖_dual: for a network without activations that is the answer, up to rounding.
+
+    What holds on the whole ball holds on its part in the box, and with other limits other lines are chosen: of both
+    proofs the better is kept.
     """
-    x = x.double()
-    bounds = LinearBounds(graph, norm, box)
+    free = _radii(LinearBounds(graph, norm), x.double(), y)
+    return free if box is None else torch.maximum(free, _radii(LinearBounds(graph, norm, box), x.double(), y))
+
+
+def _radii(bounds: LinearBounds, x: Tensor, y: Tensor) -> Tensor:
+    graph, norm = bounds.graph, bounds.norm
     parts = list(_linear_gaps(bounds, x, y, x.new_zeros(len(x))))
     gaps = torch.cat([lower for lower, _ in parts])
     slopes = torch.cat([dual_lengths(rows, norm) for _, rows in parts])
@@ -95,7 +102,7 @@ def certified_radii(graph: NetworkGraph, x: Tensor, y: Tensor, norm: float, box:
         gap,
         level=torch.where(guess.isfinite(), level, 0.0),
         guess=guess,
-        rtol=1e-14 if graph.linear and box is None else _RTOL,
+        rtol=1e-14 if graph.linear and bounds.box is None else _RTOL,
     )
     return torch.where(guess.isinf() & (level > 0), math.inf, found)  # a network that is constant
 

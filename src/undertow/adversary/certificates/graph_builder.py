@@ -13,6 +13,7 @@ from undertow.adversary.certificates.aten_rules import (
     LINEAR,
     REARRANGING,
     Template,
+    fast_forward,
     fast_transposed,
     pooling_windows,
 )
@@ -93,6 +94,8 @@ class GraphBuilder:
                 offset=offset if bool((offset != 0).any()) else None,
                 transposed=fast_transposed(template),
                 transposed_absolute=fast_transposed(template, torch.abs),
+                fast_values=fast_forward(template, shape),
+                fast_sizes=fast_forward(template, shape, torch.abs),
                 rearranges=template.name in REARRANGING,
                 matrix=_matrix_of(template),
                 kernel=template.argument(1) if _plain_convolution(template) else None,

@@ -32,7 +32,7 @@ from undertow.adversary.certificates.node_bounds import (
 from undertow.adversary.certificates.operations import Activation, AffineMap, InputValue
 from undertow.adversary.geometry import dual_lengths
 
-__all__ = ["BallBounds", "LinearBounds"]
+__all__ = ["BallBounds", "LinearBounds", "affine_rows"]
 
 _CHUNK = 2**22  # float64 entries of one array of backward rows: 32 MiB
 
@@ -123,7 +123,7 @@ class LinearBounds:
             open_ended = ~torch.stack([settled(curve, low, high) for curve in curves]).all(0).all(0)
         some = open_ended.flatten().nonzero().squeeze(1)
         low, high = low.flatten(1).clone(), high.flatten(1).clone()
-        for part in torch.split(some, max(1, _CHUNK // (2 * self.widest * len(low)))):
+        for part in torch.split(some, max(1, _CHUNK // (2 * self.widest * len(low)))) if len(some) else ():
             lower, upper = self.entry_limits(index, ball, part)
             low[:, part], high[:, part] = torch.maximum(low[:, part], lower), torch.minimum(high[:, part], upper)
         shape = self.graph.operations[index].shape
@@ -148,43 +148,49 @@ class LinearBounds:
             for some in torch.split(everyone, max(1, _CHUNK // self.widest)):
                 rows = torch.zeros(len(some), entries, dtype=torch.float64, device=device)
                 rows[everyone[: len(some)], some] = 1.0
-                back, _, _ = self._carried(rows.reshape(1, len(some), *shape), index, None)
+                back, _, _ = _carry(self.graph, rows.reshape(1, len(some), *shape), index, 0, None)
                 norms.append(dual_lengths(back[0].flatten(1), self.norm))
             self._reach[index] = torch.cat(norms).reshape(shape)
         return self._reach[index]
 
     def backward(self, ball: BallBounds, rows: Tensor, at: int) -> tuple[Tensor, Tensor]:
         """Lower bounds (B, K) of rows·value over the ball, rows (B or 1, K, *S), and the rows (…, K, d) at the input."""
-        back, constant, sizes = self._carried(rows, at, ball)
+        back, constant, sizes = _carry(self.graph, rows, at, 0, ball)
         flat, x = back.flatten(2), ball.x.flatten(1)
         step = smallest_step(flat, x, ball.eps, self.norm, self.box)
         lower = dot_rows(flat, x) + constant + step - self.rounding * (sizes + step.abs())
         return torch.nan_to_num(lower, nan=-math.inf, posinf=math.inf, neginf=-math.inf), flat
 
-    def _carried(
-        self, rows: Tensor, at: int, ball: BallBounds | None
-    ) -> tuple[Tensor, Tensor | float, Tensor | float]:
-        """Rows at the input, the constant, and what the terms on the way can add up to."""
-        pending: dict[int, Tensor] = {at: rows}
-        constant: Tensor | float = 0.0
-        sizes: Tensor | float = 0.0
-        for index in range(at, 0, -1):
-            if index not in pending:
-                continue
-            current, operation = pending.pop(index), self.graph.operations[index]
-            if ball is not None and not (isinstance(operation, AffineMap) and operation.rearranges):
-                sizes = sizes + dot_rows(current.flatten(2).abs(), ball.sizes[index].flatten(1))
-            relaxation = None if ball is None else ball.relaxations.get(index)
-            parts, shift, size = backward_through(operation, current, relaxation)
-            constant = constant + shift
-            sizes = sizes + size
-            for source, part in zip(operation.inputs, parts, strict=True):
-                part = part.reshape(*part.shape[:2], *self.graph.operations[source].shape)
-                pending[source] = pending[source] + part if source in pending else part
-        if 0 in pending:
-            back = pending[0]
-        else:
-            back = rows.new_zeros(*rows.shape[:2], *self.graph.operations[0].shape)
-        if ball is not None:
-            sizes = sizes + dot_rows(back.flatten(2).abs(), ball.sizes[0].flatten(1))
-        return back, constant, sizes
+
+def affine_rows(graph: NetworkGraph, rows: Tensor, at: int, stop: int) -> tuple[Tensor, Tensor]:
+    """rows·value of one operation as rows (K, *S)·value of another plus a constant (K,), through affine maps alone."""
+    back, constant, _ = _carry(graph, rows.unsqueeze(0), at, stop, None)
+    nothing = rows.new_zeros(len(rows))
+    return back[0], constant[0] if isinstance(constant, Tensor) else nothing + constant
+
+
+def _carry(
+    graph: NetworkGraph, rows: Tensor, at: int, stop: int, ball: BallBounds | None
+) -> tuple[Tensor, Tensor | float, Tensor | float]:
+    """Rows at the operation ``stop``, the constant, and what the terms on the way can add up to."""
+    pending: dict[int, Tensor] = {at: rows}
+    constant: Tensor | float = 0.0
+    sizes: Tensor | float = 0.0
+    for index in range(at, stop, -1):
+        if index not in pending:
+            continue
+        current, operation = pending.pop(index), graph.operations[index]
+        if ball is not None and not (isinstance(operation, AffineMap) and operation.rearranges):
+            sizes = sizes + dot_rows(current.flatten(2).abs(), ball.sizes[index].flatten(1))
+        relaxation = None if ball is None else ball.relaxations.get(index)
+        parts, shift, size = backward_through(operation, current, relaxation)
+        constant = constant + shift
+        sizes = sizes + size
+        for source, part in zip(operation.inputs, parts, strict=True):
+            part = part.reshape(*part.shape[:2], *graph.operations[source].shape)
+            pending[source] = pending[source] + part if source in pending else part
+    nothing = rows.new_zeros(*rows.shape[:2], *graph.operations[stop].shape)
+    back = pending.get(stop, nothing)
+    if ball is not None:
+        sizes = sizes + dot_rows(back.flatten(2).abs(), ball.sizes[stop].flatten(1))
+    return back, constant, sizes

@@ -20,7 +20,7 @@ from undertow.adversary.certificates.operations import (
 from undertow.adversary.certificates.recorded_graph import Unreadable, record
 from undertow.adversary.classifier import Classifier
 
-__all__ = ["NetworkGraph", "graph_of", "read_graph"]
+__all__ = ["NetworkGraph", "graph_of", "graphs_of", "read_graph"]
 
 _RTOL = 1e-3  # to which the graph must agree with the network: a wrong reading is wrong by more, float32 by less
 
@@ -40,6 +40,14 @@ class NetworkGraph:
     def linear(self) -> bool:
         """Whether there are only affine maps."""
         return all(isinstance(operation, InputValue | AffineMap) for operation in self.operations)
+
+    def reaches(self, source: int, target: int, *, without: int) -> bool:
+        """Whether the target depends on the source other than through one operation."""
+        seen = {target}
+        for index in range(target, -1, -1):
+            if index in seen and index != without:
+                seen.update(self.operations[index].inputs)
+        return source in seen and source != without
 
     def values(self, x: Tensor) -> list[Tensor]:
         """The value (B, *S) of every operation at the samples x (B, …)."""
@@ -71,17 +79,31 @@ def graph_of(classifier: Classifier, net: nn.Module, x: Tensor) -> NetworkGraph 
         return None
 
 
+def graphs_of(classifier: Classifier, x: Tensor) -> tuple[list[NetworkGraph], str]:
+    """The graph of every network of a classifier; or none, and a sentence that says why."""
+    if not classifier.modules:
+        return [], "only a network that is a module can be read"
+    try:
+        return [read_graph(classifier, net, x) for net in classifier.modules], ""
+    except Unreadable as reason:
+        return [], str(reason)
+
+
 def read_graph(classifier: Classifier, net: nn.Module, x: Tensor) -> NetworkGraph:
     """The graph from raw inputs to class scores; an `Unreadable` sentence where an operation has no known bounds.
 
     A classifier that divides each sample by its norm is such a graph only up to that positive factor, and only where the
     graph is positively homogeneous: its decisions are then those of the graph without it.
     """
-    single = Classifier(net, classifier.mean, classifier.std, None, classifier.readout)
-    with single.scoring(x[:1], check=False) as scorer:
+    mean, std = classifier.normalisation(x[0])
+    trivial = bool((mean == 0).all()) and bool((std == 1).all())
+    with classifier.scoring(x[:1], check=False) as scorer:
 
         def scores(sample: Tensor) -> Tensor:
-            return scorer(sample.flatten(1).unsqueeze(0))[0]
+            out = net(sample if trivial else (sample - mean) / std)
+            if scorer.readout is None:
+                return out
+            return (out if out.ndim == 2 else out.unsqueeze(-1)) @ scorer.readout.T
 
         try:
             start, result, steps, alive = record(scores, x[:1])
@@ -109,16 +131,35 @@ def _check_agreement(graph: NetworkGraph, scores: Callable[[Tensor], Tensor], x:
     points = torch.cat([some, (some + some.roll(1, 0)) / 2, -some])
     with torch.no_grad():
         expected = scores(points).double().flatten(1)
-        found = graph.values(points)[graph.output].flatten(1)
-    scale = expected.abs().amax().clamp(min=torch.finfo(torch.float64).tiny)
-    if expected.shape != found.shape or not bool(((expected - found).abs() <= _RTOL * scale).all()):
+        values = graph.values(points)
+        found, rounding = values[graph.output].flatten(1), 1e3 * torch.finfo(x.dtype).eps
+        allowed = _RTOL * expected.abs().amax() + rounding * _sizes(graph, values).flatten(1)
+    if expected.shape != found.shape or not bool(((expected - found).abs() <= allowed).all()):
         raise Unreadable("what was recorded on one sample is not what the network computes on others")
+
+
+def _sizes(graph: NetworkGraph, values: list[Tensor]) -> Tensor:
+    """What the terms of the scores add up to in size: rounding is a share of that, not of their sum."""
+    sizes: list[Tensor] = []
+    for operation, value in zip(graph.operations, values, strict=True):
+        if isinstance(operation, AffineMap):
+            sizes.append(operation.sizes([sizes[index] for index in operation.inputs]))
+        else:
+            sizes.append(torch.maximum(value.abs(), sizes[operation.inputs[0]]) if operation.inputs else value.abs())
+            if value.shape != sizes[-1].shape:
+                sizes[-1] = value.abs()
+    return sizes[graph.output]
 
 
 def _without_common_offset(graph: NetworkGraph) -> NetworkGraph:
     """What the last map adds to all scores alike decides nothing, and differences may drown in its rounding."""
-    last = graph.operations[graph.output]
-    if not isinstance(last, AffineMap) or last.offset is None or graph.classes == 1:
+    index = graph.output
+    last = graph.operations[index]
+    while isinstance(last, AffineMap) and last.rearranges and len(last.inputs) == 1:
+        index = last.inputs[0]
+        last = graph.operations[index]
+    users = sum(index in operation.inputs for operation in graph.operations)
+    if not isinstance(last, AffineMap) or last.offset is None or users > (index != graph.output):
         return graph
     shift = last.offset.flatten()[0]
     apply, absolute, offset = last.apply, last.absolute, last.offset
@@ -130,9 +171,11 @@ def _without_common_offset(graph: NetworkGraph) -> NetworkGraph:
         offset=offset - shift,
         apply=lambda *values: apply(*values) - shift,
         absolute=lambda *values: absolute(*values) - size + less,
+        fast_values=None,
+        fast_sizes=None,
     )
     operations = list(graph.operations)
-    operations[graph.output] = centred
+    operations[index] = centred
     return NetworkGraph(tuple(operations), graph.output)
 
 

@@ -45,6 +45,9 @@ class AffineMap:
     transposed: Callable[[Tensor], tuple[Tensor, ...]] | None = None
     transposed_absolute: Callable[[Tensor], tuple[Tensor, ...]] | None = None
     """The same for |W|."""
+    fast_values: Callable[[Tensor], Tensor] | None = None
+    fast_sizes: Callable[[Tensor], Tensor] | None = None
+    """``apply`` and ``absolute`` of one input, on a batch of samples."""
     rearranges: bool = False
     """Whether every output is one of the inputs, so that nothing is rounded."""
     matrix: Tensor | None = None
@@ -53,11 +56,15 @@ class AffineMap:
     """The weight (out, in/groups, …) of a convolution."""
 
     def values(self, inputs: Sequence[Tensor]) -> Tensor:
+        if self.fast_values is not None:
+            return self.fast_values(inputs[0])
         found: Tensor = torch.vmap(self.apply)(*inputs)
         return found
 
     def sizes(self, inputs: Sequence[Tensor]) -> Tensor:
         """|W| m + |b|: no entry of W v + b, nor any sum on the way to it, is larger where |v| ≤ m."""
+        if self.fast_sizes is not None:
+            return self.fast_sizes(inputs[0])
         found: Tensor = torch.vmap(self.absolute)(*inputs)
         return found
 
