@@ -111,8 +111,8 @@ def test_a_bound_is_below_what_rational_arithmetic_gives(norm: float) -> None:
     assert above, "float64 itself was never above: the test shows nothing"
 
 
-def test_smooth_networks_have_an_estimate_and_no_certificate() -> None:
-    """1 − 0.2 tanh(x/2) falls off a cliff at ½ that no gradient near the sample knows of: an estimate, and no proof."""
+def test_a_cliff_that_no_gradient_knows_of_is_seen_by_the_certificate_alone() -> None:
+    """1 − 0.2 tanh(x/2) falls off a cliff at ½ that no gradient near the sample knows of, and the estimate neither."""
     inner, outer = nn.Linear(1, 2), nn.Linear(2, 1)
     inner.weight.data.copy_(torch.tensor([[0.5], [400.0]]))
     inner.bias.data.copy_(torch.tensor([0.0, -200.0]))
@@ -120,10 +120,10 @@ def test_smooth_networks_have_an_estimate_and_no_certificate() -> None:
     outer.bias.data.fill_(0.0)
     net = nn.Sequential(inner, nn.Tanh(), outer).requires_grad_(False)
     found = robustness(net, torch.zeros(2, 1), torch.tensor([1, 0]))
-    assert found.certificate == "none"
-    assert found.proved.tolist() == [False, True], "a clean error has radius 0, proved"
-    assert found.certified.tolist() == [0.0, 0.0]
-    assert found.share_proved == 0.5
+    assert found.certificate == "crown"
+    assert found.proved.tolist() == [True, True], "a clean error has radius 0, proved"
+    assert 0.48 < found.certified[0] < 0.5, "the curve is flat on either side of its cliff"
+    assert found.certified[1] == 0
     assert found.attacked.tolist() == pytest.approx([0.5, 0.0], abs=0.01)
     assert found.estimate.tolist() == pytest.approx([10.0, 0.0], rel=1e-3), "not cut off at the attack"
     assert found.contradictions == (), "an estimate contradicts nothing"

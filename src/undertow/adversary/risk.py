@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from undertow.adversary.attacks.objectives import gradient
 from undertow.adversary.attacks.search import begin, generator
-from undertow.adversary.certificates.network_graph import NetworkGraph, graph_of
+from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.geometry import check_norm, lengths
 from undertow.adversary.validation import as_labels
@@ -162,11 +162,7 @@ def _graphs(classifier: Classifier, x: Tensor) -> list[NetworkGraph]:
 
     With inputs divided by their norms the graph that can be read has the same decisions, but other scores.
     """
-    if classifier.unit_norm or not classifier.modules:
-        return []
-    graphs = [graph_of(classifier, net, x) for net in classifier.modules]
-    read = [graph for graph in graphs if graph is not None]
-    return read if len(read) == len(graphs) else []
+    return [] if classifier.unit_norm else graphs_of(classifier, x)[0]
 
 
 def risk_bound(

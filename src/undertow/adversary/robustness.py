@@ -19,7 +19,7 @@ from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.certificates.as_executed import rounded_radii
 from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.estimate import estimated_radii
-from undertow.adversary.certificates.network_graph import NetworkGraph, graph_of
+from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.closest import first_examples
 from undertow.adversary.contradictions import contradictions_between
@@ -44,7 +44,7 @@ class Robustness:
     certified: Tensor
     """A lower bound of the radius that was proved, rounding of the proof included; 0 where nothing was."""
     proved: Tensor
-    """Whether a proof was attempted and is behind ``certified``: for graphs of known layers, and for clean errors."""
+    """Whether a proof was attempted and is behind ``certified``: for networks of known operations, and for clean errors."""
     estimate: Tensor
     """q/max‖∇q‖ over points near the sample: a first-order guess, on either side of the radius."""
     attacked: Tensor
@@ -56,7 +56,7 @@ class Robustness:
     status: tuple[str, ...] | tuple[tuple[str, ...], ...]
     """Of ``exact``, per sample: "exact", "time-limit", "none-found" (in a very large ball) or "not-tried"."""
     certificate: str
-    """How ``certified`` was proved: "linear-exact", "crown", or "none"."""
+    """How ``certified`` was proved: "linear-exact", "crown" (linear bounds), or "none: …" with the reason."""
     contradictions: tuple[str, ...]
     """A sentence for each sample whose sides contradict each other beyond rounding: one of them is wrong."""
     norm: float
@@ -83,8 +83,9 @@ def robustness(
 ) -> Robustness:
     """Bracket the distance R(x) from each sample to the nearest input that is classified wrongly.
 
-    ``certified`` is proved by linear bounds (CROWN) on graphs of affine layers and ReLU or leaky ReLU, about the
-    function in exact arithmetic; for other networks it is 0, ``proved`` is False, and there is an ``estimate``.
+    ``certified`` is proved by linear bounds (CROWN) carried through the network's operations, about the function in
+    exact arithmetic; where one of them has no known bounds it is 0, ``proved`` is False, ``certificate`` names the
+    operation, and there is an ``estimate``.
 
     ``attacked`` is the norm of the closest adversarial example of targeted FAB and DeepFool, or on the way to a
     point that is decided otherwise, shortened by APGD in ever smaller balls and from where the certificate is weakest.
@@ -114,7 +115,7 @@ def robustness(
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
-        graphs = [graph_of(classifier, module, x) for module in classifier.modules]
+        graphs, reason = graphs_of(classifier, x)
         certified, proved = _certify(graphs, search, x)
         estimate, steepest = estimated_radii(search)
         _attack(search, graphs, certified, estimate, x.shape[1:], shorten=shorten)
@@ -135,38 +136,35 @@ def robustness(
         exact=_squeezed(values, many),
         rounding=_squeezed(rounding, many),
         status=tuple(statuses) if many else statuses[0],
-        certificate=_named(graphs, scorer.bounds),
+        certificate=_named(graphs, scorer.bounds, reason),
         contradictions=contradictions,
         norm=length,
         examples=_squeezed(search.example.reshape(-1, *x.shape), many),
     )
 
 
-def _certify(graphs: Sequence[NetworkGraph | None], search: Search, x: Tensor) -> tuple[Tensor, Tensor]:
+def _certify(graphs: Sequence[NetworkGraph], search: Search, x: Tensor) -> tuple[Tensor, Tensor]:
     """Proved lower bounds (M, N), and whether each is more than nothing; clean errors are proved to have radius 0."""
     right = search.margin > 0
     certified, proved = torch.zeros_like(search.distance), ~right
     for member, graph in enumerate(graphs):
-        if graph is not None:
-            proved[member] = True
-            own = right[member]
-            if bool(own.any()):
-                certified[member, own] = certified_radii(
-                    graph, x[own], search.y[own], search.norm, search.scorer.bounds
-                )
+        proved[member] = True
+        own = right[member]
+        if bool(own.any()):
+            found = certified_radii(graph, x[own], search.y[own], search.norm, search.scorer.bounds)
+            certified[member, own] = found
     return certified, proved
 
 
-def _named(graphs: Sequence[NetworkGraph | None], box: tuple[float, float] | None) -> str:
-    if not graphs or any(graph is None for graph in graphs):
-        return "none"
-    linear = all(graph is not None and graph.linear for graph in graphs)
-    return "linear-exact" if linear and box is None else "crown"
+def _named(graphs: Sequence[NetworkGraph], box: tuple[float, float] | None, reason: str) -> str:
+    if not graphs:
+        return f"none: {reason}"
+    return "linear-exact" if all(graph.linear for graph in graphs) and box is None else "crown"
 
 
 def _attack(
     search: Search,
-    graphs: Sequence[NetworkGraph | None],
+    graphs: Sequence[NetworkGraph],
     certified: Tensor,
     estimate: Tensor,
     shape: torch.Size,
@@ -174,12 +172,11 @@ def _attack(
     shorten: bool,
 ) -> None:
     """The closest examples: what gradients find, then from the certificate if there is one, then shortened."""
-    known = [graph for graph in graphs if graph is not None]
-    guided = bool(known) and len(known) == len(graphs)
+    guided = bool(graphs)
     # From the certificate DeepFool's examples end where FAB's do.
     first_examples(search, quick=guided and not shorten)
     if guided:
-        find_by_certificate(search, known, shape, certified)
+        find_by_certificate(search, graphs, shape, certified)
     try_lines(search)
     scale = lengths(search.x, search.norm)
     reach_out(search, torch.where(estimate.isfinite(), estimate, scale))
@@ -187,7 +184,7 @@ def _attack(
     if guided:
         if shorten:  # nearly to the end first: an example that is shorter early may end in a worse place
             refine(search, factors=(0.9, 0.97), restarts=0)
-        follow_certificate(search, known, shape)
+        follow_certificate(search, graphs, shape)
     if shorten:
         refine(search, restarts=0 if guided else 3)
 
@@ -197,14 +194,14 @@ def _squeezed(value: Tensor, many: bool) -> Tensor:
 
 
 def _solve(
-    graphs: Sequence[NetworkGraph | None], search: Search, x: Tensor, exact: bool | str, seconds: float
+    graphs: Sequence[NetworkGraph], search: Search, x: Tensor, exact: bool | str, seconds: float
 ) -> tuple[Tensor, list[tuple[str, ...]]]:
     """Exact radii (M, N), NaN where unknown, and a status each; where no example was known, the one found is kept."""
     values = torch.full_like(search.distance, math.nan)
     statuses = [["not-tried"] * len(x) for _ in range(len(search.distance))]
     ends = search.x.repeat(len(search.distance), 1, 1)
     for member, graph in enumerate(graphs if exact is not False else []):
-        net = None if graph is None else two_layer_of(graph, x[:1])
+        net = two_layer_of(graph, x[:1])
         if net is None or (exact == "auto" and len(net.weight) > _NARROW):
             continue
         deadline = time.monotonic() + seconds

@@ -35,6 +35,7 @@ from undertow.adversary.geometry import dual_lengths
 __all__ = ["BallBounds", "LinearBounds", "affine_rows"]
 
 _CHUNK = 2**22  # float64 entries of one array of backward rows: 32 MiB
+_WORK = 1e9  # multiplications for the limits of one operation and sample beyond which intervals have to do
 
 
 @dataclass(eq=False)
@@ -59,6 +60,7 @@ class LinearBounds:
         self.rounding = (widest + len(graph.operations) + 32) * torch.finfo(torch.float64).eps
         self.affine = self._affine_part()
         self._reach: dict[int, Tensor] = {}
+        self.work = _work_before(graph)
         self.wanted = {
             index
             for operation in graph.operations
@@ -122,6 +124,8 @@ class LinearBounds:
             curves = [op.curve for op in users if isinstance(op, Activation)]
             open_ended = ~torch.stack([settled(curve, low, high) for curve in curves]).all(0).all(0)
         some = open_ended.flatten().nonzero().squeeze(1)
+        if 2 * len(some) * self.work[index] > _WORK:
+            return low, high
         low, high = low.flatten(1).clone(), high.flatten(1).clone()
         for part in torch.split(some, max(1, _CHUNK // (2 * self.widest * len(low)))) if len(some) else ():
             lower, upper = self.entry_limits(index, ball, part)
@@ -160,6 +164,19 @@ class LinearBounds:
         step = smallest_step(flat, x, ball.eps, self.norm, self.box)
         lower = dot_rows(flat, x) + constant + step - self.rounding * (sizes + step.abs())
         return torch.nan_to_num(lower, nan=-math.inf, posinf=math.inf, neginf=-math.inf), flat
+
+
+def _work_before(graph: NetworkGraph) -> list[float]:
+    """Multiplications that one row costs on its way from each operation to the input, about."""
+    own = []
+    for operation in graph.operations:
+        entries = float(math.prod(operation.shape))
+        if isinstance(operation, AffineMap) and operation.matrix is not None:
+            entries *= operation.matrix.shape[0]
+        if isinstance(operation, AffineMap) and operation.kernel is not None:
+            entries *= operation.kernel[0].numel()
+        own.append(entries)
+    return [sum(own[: index + 1]) for index in range(len(own))]
 
 
 def affine_rows(graph: NetworkGraph, rows: Tensor, at: int, stop: int) -> tuple[Tensor, Tensor]:
