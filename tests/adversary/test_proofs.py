@@ -122,7 +122,7 @@ def test_a_cliff_that_no_gradient_knows_of_is_seen_by_the_certificate_alone() ->
     found = robustness(net, torch.zeros(2, 1), torch.tensor([1, 0]))
     assert found.certificate == "crown"
     assert found.proved.tolist() == [True, True], "a clean error has radius 0, proved"
-    assert 0.48 < found.certified[0] < 0.5, "the curve is flat on either side of its cliff"
+    assert 0.45 < found.certified[0] < 0.5, "the curve is flat on either side of its cliff"
     assert found.certified[1] == 0
     assert found.attacked.tolist() == pytest.approx([0.5, 0.0], abs=0.01)
     assert found.estimate.tolist() == pytest.approx([10.0, 0.0], rel=1e-3), "not cut off at the attack"

@@ -109,6 +109,12 @@ class LinearBounds:
                 found[index] = operation.values([found[at] for at in operation.inputs])
         return list(found.items())
 
+    def rows_met(self, ball: BallBounds, rows: Tensor) -> dict[int, Tensor]:
+        """The rows at every operation on the way of rows at the scores to the input."""
+        met: dict[int, Tensor] = {}
+        _carry(self.graph, rows, self.graph.output, 0, ball, met)
+        return met
+
     def _tightened(
         self, index: int, ball: BallBounds, low: Tensor, high: Tensor, value: Tensor | None
     ) -> tuple[Tensor, Tensor]:
@@ -187,7 +193,12 @@ def affine_rows(graph: NetworkGraph, rows: Tensor, at: int, stop: int) -> tuple[
 
 
 def _carry(
-    graph: NetworkGraph, rows: Tensor, at: int, stop: int, ball: BallBounds | None
+    graph: NetworkGraph,
+    rows: Tensor,
+    at: int,
+    stop: int,
+    ball: BallBounds | None,
+    met: dict[int, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor | float, Tensor | float]:
     """Rows at the operation ``stop``, the constant, and what the terms on the way can add up to."""
     pending: dict[int, Tensor] = {at: rows}
@@ -197,6 +208,8 @@ def _carry(
         if index not in pending:
             continue
         current, operation = pending.pop(index), graph.operations[index]
+        if met is not None:
+            met[index] = current
         if ball is not None and not (isinstance(operation, AffineMap) and operation.rearranges):
             sizes = sizes + dot_rows(current.flatten(2).abs(), ball.sizes[index].flatten(1))
         relaxation = None if ball is None else ball.relaxations.get(index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ __all__ = [
     "Chords",
     "Plane",
     "Relaxation",
+    "RowRelaxation",
     "backward_through",
     "dot_rows",
     "interval_through",
@@ -63,7 +65,16 @@ class Plane:
     size: Tensor
 
 
-Relaxation = Lines | Chords | Plane
+@runtime_checkable
+class RowRelaxation(Protocol):
+    """A relaxation that has a line of its own for every row."""
+
+    def backward(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Rows at the input, the constant (B, K), and the size of its terms."""
+        ...
+
+
+Relaxation = Lines | Chords | Plane | RowRelaxation
 
 
 def dot_rows(rows: Tensor, vector: Tensor) -> Tensor:
@@ -189,6 +200,9 @@ def backward_through(
         low, high = relaxation.low_offset.flatten(1), relaxation.high_offset.flatten(1)
         shift = dot_rows(positive.flatten(2), low) + dot_rows(negative.flatten(2), high)
         return (back,), shift, dot_rows(rows.flatten(2).abs(), relaxation.size.flatten(1))
+    if isinstance(relaxation, RowRelaxation):
+        back, shift, size = relaxation.backward(rows)
+        return (back,), shift, size
     if isinstance(relaxation, Chords):
         return _through_chords(operation, rows, relaxation)
     assert isinstance(relaxation, Plane)
