@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
+from undertow.adversary.certificates.node_bounds import settled
 from undertow.adversary.certificates.operations import Activation, AffineMap, InputValue, LargestOf
 from undertow.adversary.certificates.relaxations import slope_range
 from undertow.adversary.certificates.spectral_bounds import convolution_norm, map_norms
@@ -36,9 +37,13 @@ class BallCoupling:
     centre: Tensor
     square: Tensor
 
+    def taken(self, index: Tensor) -> BallCoupling:
+        """The couplings of these samples."""
+        return BallCoupling(self.weight[index], self.centre[index], self.square[index])
+
 
 class BallCouplings:
-    """The couplings of one network's piecewise-linear activations; norms of its maps are computed once."""
+    """The couplings of one network's activations; norms of its maps are computed once."""
 
     def __init__(self, bounds: LinearBounds) -> None:
         self.bounds, self.graph = bounds, bounds.graph
@@ -46,14 +51,14 @@ class BallCouplings:
         self._layers: dict[int, tuple[Tensor, Tensor | float]] = {}
 
     def on(self, ball: BallBounds) -> dict[int, BallCoupling]:
-        """For each activation with one kink, what the ball says of its inputs; nothing in other norms."""
+        """For each activation, what the ball says of its inputs; nothing in other norms."""
         if self.bounds.norm != 2:
             return {}
         values, found = self.graph.values(ball.x), {}
         lengths: list[Tensor] = []
         for index, operation in enumerate(self.graph.operations):
             lengths.append(self._length(index, lengths, ball, values))
-            if isinstance(operation, Activation) and operation.curve.homogeneous:
+            if isinstance(operation, Activation) and math.isinf(operation.curve.domain):
                 coupling = self._coupling(operation, lengths, ball, values)
                 if coupling is not None:
                     found[index] = coupling
@@ -88,7 +93,7 @@ class BallCouplings:
         at = operation.inputs[0]
         source, centre = self.graph.operations[at], values[at]
         low, high = ball.limits[at]
-        open_ended = (low < 0) & (high > 0)
+        open_ended = ~settled(operation.curve, low, high) if operation.curve.straight else high > low
         ones = torch.ones_like(centre)
         column = (-1, *[1] * (centre.ndim - 1))
         if not isinstance(source, AffineMap) or (source.matrix is None and source.kernel is None):

@@ -48,6 +48,16 @@ class BallBounds:
     sizes: dict[int, Tensor] = field(default_factory=dict)
     relaxations: dict[int, Relaxation] = field(default_factory=dict)
 
+    def taken(self, index: Tensor) -> BallBounds:
+        """The balls of these samples, in this order, as often as they are named."""
+        return BallBounds(
+            self.x[index],
+            self.eps[index],
+            {at: (low[index], high[index]) for at, (low, high) in self.limits.items()},
+            {at: size[index] for at, size in self.sizes.items()},
+            {at: relaxation.taken(index) for at, relaxation in self.relaxations.items()},
+        )
+
 
 class LinearBounds:
     """The bounds of one network in one norm; what does not depend on the samples is computed once."""

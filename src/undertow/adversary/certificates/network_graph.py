@@ -145,9 +145,9 @@ def _sizes(graph: NetworkGraph, values: list[Tensor]) -> Tensor:
         if isinstance(operation, AffineMap):
             sizes.append(operation.sizes([sizes[index] for index in operation.inputs]))
         else:
-            sizes.append(torch.maximum(value.abs(), sizes[operation.inputs[0]]) if operation.inputs else value.abs())
-            if value.shape != sizes[-1].shape:
-                sizes[-1] = value.abs()
+            before = sizes[operation.inputs[0]] if operation.inputs else value
+            # an activation passes on the rounding of what enters it
+            sizes.append(value.abs().maximum(before) if before.shape == value.shape else value.abs())
     return sizes[graph.output]
 
 

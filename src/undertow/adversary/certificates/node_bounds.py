@@ -50,6 +50,11 @@ class Chords:
     entries: int
     size: Tensor
 
+    def taken(self, index: Tensor) -> Chords:
+        """The chords of these samples."""
+        parts = (part[index] for part in (self.chosen, self.weight, self.offset))
+        return Chords(*parts, self.members, self.entries, self.size[index])
+
 
 @dataclass(frozen=True, eq=False)
 class Plane:
@@ -64,6 +69,12 @@ class Plane:
     rest: Tensor
     size: Tensor
 
+    def taken(self, index: Tensor) -> Plane:
+        """The planes of these samples."""
+        centres, radii = (tuple(part[index] for part in pair) for pair in (self.centres, self.radii))
+        rest = (part[index] for part in (self.product, self.rest, self.size))
+        return Plane((centres[0], centres[1]), (radii[0], radii[1]), *rest)
+
 
 @runtime_checkable
 class RowRelaxation(Protocol):
@@ -71,6 +82,10 @@ class RowRelaxation(Protocol):
 
     def backward(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Rows at the input, the constant (B, K), and the size of its terms."""
+        ...
+
+    def taken(self, index: Tensor) -> RowRelaxation:
+        """The relaxation of these samples."""
         ...
 
 

@@ -42,6 +42,10 @@ class Lines:
     high_offset: Tensor
     size: Tensor
 
+    def taken(self, index: Tensor) -> Lines:
+        """The lines of these samples."""
+        return Lines(*(part[index] for part in vars(self).values()))
+
     @staticmethod
     def of(below: tuple[Tensor, Tensor], above: tuple[Tensor, Tensor], largest: Tensor) -> Lines:
         """From (slope, offset) of both lines and the largest |h|."""

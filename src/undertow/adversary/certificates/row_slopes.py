@@ -6,9 +6,10 @@ Where also Σ_i w_i (z_i − ẑ_i)² ≤ ρ² is known, weak duality gives for 
     h = −λρ²/2 + Σ_i min_{l_i ≤ t ≤ u_i} [c_i f(t) − g_i t + λ w_i (t − ẑ_i)²/2]:
 
 the added term is at most λρ²/2 on the ball, so that taking it off again leaves a lower bound. λ = 0 is the bound without
-the ball; with w = 1, no limits and the layer's own ball this is Theorem 4.1 of SDP-CROWN (Chiu et al. 2025). For one kink
-the minimum is on either side of it at the vertex of a parabola, or at an end. By the envelope theorem the derivatives by a
-and λ are those with t held fixed.
+the ball; with w = 1, no limits and the layer's own ball this is the bound of SDP-CROWN (Chiu et al. 2025). The interval is
+cut into pieces, on each of which f lies between two lines (one and the same for a kink), so that the minimum is at the
+vertex of a parabola or at an end of its piece. By the envelope theorem the derivatives by a and λ are those with t held
+fixed.
 """
 
 from __future__ import annotations
@@ -20,9 +21,35 @@ from torch import Tensor
 
 from undertow.adversary.certificates.activation_curves import Curve
 from undertow.adversary.certificates.ball_coupling import BallCoupling
-from undertow.adversary.certificates.relaxations import lowest_offset
+from undertow.adversary.certificates.relaxations import Lines, lines_around, lowest_offset
 
-__all__ = ["RowSlopes"]
+__all__ = ["CurvePiece", "RowSlopes", "pieces_of"]
+
+_PIECES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class CurvePiece:
+    """Two lines around the curve from ``start`` to ``stop``, all of shape (B, *S)."""
+
+    start: Tensor
+    stop: Tensor
+    lines: Lines
+
+    def taken(self, index: Tensor) -> CurvePiece:
+        """The pieces of these samples."""
+        return CurvePiece(self.start[index], self.stop[index], self.lines.taken(index))
+
+
+def pieces_of(curve: Curve, low: Tensor, high: Tensor) -> tuple[CurvePiece, ...]:
+    """The interval cut at the kink, where that is all there is to the curve; else into equal pieces."""
+    if curve.homogeneous:
+        cuts = [low, low.clamp(min=0).minimum(high), high]
+    else:
+        cuts = [low + (high - low) * (part / _PIECES) for part in range(_PIECES)] + [high]
+    return tuple(
+        CurvePiece(start, stop, lines_around(curve, start, stop)) for start, stop in zip(cuts, cuts[1:], strict=False)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +62,16 @@ class RowSlopes:
     slope: Tensor
     coupling: BallCoupling | None = None
     level: Tensor | None = None
+    pieces: tuple[CurvePiece, ...] = ()
+
+    def taken(self, index: Tensor) -> RowSlopes:
+        """The slopes of these samples."""
+        coupling = None if self.coupling is None else self.coupling.taken(index)
+        level = None if self.level is None else self.level[index]
+        pieces = tuple(piece.taken(index) for piece in self.pieces)
+        return RowSlopes(
+            self.curve, self.low[index], self.high[index], self.slope[index], coupling, level, pieces
+        )
 
     def backward(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Rows at the activation's input, the constant (B, K), and the size of its terms."""
@@ -63,20 +100,20 @@ class RowSlopes:
     def _coupled(
         self, rows: Tensor, back: Tensor, low: Tensor, high: Tensor, coupling: BallCoupling, level: Tensor
     ) -> Tensor:
-        """min over both sides of the kink of (c·d − g)·t + λw(t − ẑ)²/2."""
-        assert self.curve.ends is not None
+        """min over the pieces of (c·d − g)·t + c·b + λw(t − ẑ)²/2, with d·t + b the piece's line on the side of c."""
         column = (*level.shape, *[1] * (rows.ndim - 2))
         bend = level.reshape(column) * coupling.weight.unsqueeze(1)
-        centre = coupling.centre.unsqueeze(1)
-        found = None
-        for side, start, stop in zip(
-            self.curve.ends[0], (low.clamp(max=0), low.clamp(min=0)), (high.clamp(max=0), high.clamp(min=0)), strict=True
-        ):
-            tilt = rows * side.to(rows) - back
+        centre, up = coupling.centre.unsqueeze(1), rows >= 0
+        found: Tensor | None = None
+        for piece in self.pieces:
+            lines = piece.lines
+            side = torch.where(up, lines.low_slope.unsqueeze(1), lines.high_slope.unsqueeze(1))
+            offset = torch.where(up, lines.low_offset.unsqueeze(1), lines.high_offset.unsqueeze(1))
+            tilt = rows * side - back
             with torch.no_grad():
                 at = centre - tilt / bend.clamp(min=1e-300)
-                at = torch.minimum(torch.maximum(at, start), stop)
-            value = tilt * at + 0.5 * bend * (at - centre) ** 2
+                at = torch.minimum(torch.maximum(at, piece.start.unsqueeze(1)), piece.stop.unsqueeze(1))
+            value = tilt * at + rows * offset + 0.5 * bend * (at - centre) ** 2
             found = value if found is None else torch.minimum(found, value)
         assert found is not None
         return found
