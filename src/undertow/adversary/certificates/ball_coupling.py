@@ -5,8 +5,7 @@ z = W a + b, ‖a − â‖ ≤ ℓ and weight_i = 1/(‖w_i‖ℓ)², each term
 of the Gram matrix of the normed rows w_i/‖w_i‖: of n neurons with inputs of dimension d about (1 + √(n/d))², not n.
 Neurons that are on one side of their kink need no relaxation, so their rows are left out.
 
-The lengths ℓ go forward: ε at the input, times ‖W‖₂ at a map, times the largest slope on the ball at an activation, and
-never more than the box of the limits allows.
+The lengths ℓ are those of `ball_lengths`.
 """
 
 from __future__ import annotations
@@ -19,9 +18,8 @@ from torch import Tensor
 
 from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
 from undertow.adversary.certificates.node_bounds import settled
-from undertow.adversary.certificates.operations import Activation, AffineMap, InputValue, LargestOf
-from undertow.adversary.certificates.relaxations import slope_range
-from undertow.adversary.certificates.spectral_bounds import convolution_norm, map_norms
+from undertow.adversary.certificates.operations import Activation, AffineMap
+from undertow.adversary.certificates.spectral_bounds import convolution_norm
 
 __all__ = ["BallCoupling", "BallCouplings"]
 
@@ -47,7 +45,6 @@ class BallCouplings:
 
     def __init__(self, bounds: LinearBounds) -> None:
         self.bounds, self.graph = bounds, bounds.graph
-        self._norms: dict[int, tuple[float, ...]] = {}
         self._layers: dict[int, tuple[Tensor, Tensor | float]] = {}
 
     def on(self, ball: BallBounds) -> dict[int, BallCoupling]:
@@ -55,40 +52,15 @@ class BallCouplings:
         if self.bounds.norm != 2:
             return {}
         values, found = self.graph.values(ball.x), {}
-        lengths: list[Tensor] = []
         for index, operation in enumerate(self.graph.operations):
-            lengths.append(self._length(index, lengths, ball, values))
             if isinstance(operation, Activation) and math.isinf(operation.curve.domain):
-                coupling = self._coupling(operation, lengths, ball, values)
+                coupling = self._coupling(operation, ball, values)
                 if coupling is not None:
                     found[index] = coupling
         return found
 
-    def _length(self, index: int, lengths: list[Tensor], ball: BallBounds, values: list[Tensor]) -> Tensor:
-        """A bound (B,) of ‖v − v̂‖₂ of an operation's result over the ball."""
-        operation = self.graph.operations[index]
-        low, high = ball.limits[index]
-        apart = torch.maximum(high - values[index], values[index] - low).clamp(min=0)
-        box = torch.linalg.vector_norm(apart.flatten(1), dim=1)
-        given = [lengths[at] for at in operation.inputs]
-        if isinstance(operation, InputValue):
-            length = ball.eps
-        elif isinstance(operation, AffineMap):
-            if index not in self._norms:
-                self._norms[index] = map_norms(operation)
-            length = sum((norm * own for norm, own in zip(self._norms[index], given, strict=True)), 0 * box)
-        elif isinstance(operation, Activation):
-            least, most = slope_range(operation.curve, *ball.limits[operation.inputs[0]])
-            length = torch.maximum(least.abs(), most.abs()).flatten(1).amax(1) * given[0]
-        elif isinstance(operation, LargestOf):
-            counts = torch.bincount(operation.members[operation.members >= 0].flatten())
-            length = math.sqrt(float(counts.max())) * given[0]
-        else:
-            length = box
-        return torch.minimum(torch.nan_to_num(length, nan=math.inf, posinf=math.inf), box) * _ROUNDED
-
     def _coupling(
-        self, operation: Activation, lengths: list[Tensor], ball: BallBounds, values: list[Tensor]
+        self, operation: Activation, ball: BallBounds, values: list[Tensor]
     ) -> BallCoupling | None:
         at = operation.inputs[0]
         source, centre = self.graph.operations[at], values[at]
@@ -97,12 +69,12 @@ class BallCouplings:
         ones = torch.ones_like(centre)
         column = (-1, *[1] * (centre.ndim - 1))
         if not isinstance(source, AffineMap) or (source.matrix is None and source.kernel is None):
-            length = lengths[at].clamp(min=1e-300).reshape(column)
+            length = ball.lengths[at].clamp(min=1e-300).reshape(column)
             return BallCoupling(torch.where(open_ended, ones / length**2, 0.0), centre, torch.ones_like(ball.eps))
         if at not in self._layers:
             self._layers[at] = _layer(source)
         norms, gram = self._layers[at]
-        length = lengths[source.inputs[0]].clamp(min=1e-300).reshape(column)
+        length = ball.lengths[source.inputs[0]].clamp(min=1e-300).reshape(column)
         norms = norms.to(centre).reshape(1, *norms.shape) * length
         weight = torch.where(open_ended & (norms > 0), 1 / norms.clamp(min=1e-300) ** 2, 0.0)
         square = torch.full_like(ball.eps, gram) if isinstance(gram, float) else _masked(gram, open_ended)

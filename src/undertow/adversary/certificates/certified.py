@@ -18,7 +18,8 @@ from undertow.adversary.geometry import dual_lengths, furthest
 __all__ = ["certified_radii", "gap_bounds", "weakest_directions"]
 
 _CHUNK = 2**22  # float64 entries of one array of backward rows: 32 MiB
-_RTOL = 1e-9  # to which a certified radius is searched for
+_RTOL, _COARSE = 1e-9, 1e-3  # to which a certified radius is searched for: where a trial is cheap, and elsewhere
+_CHEAP = 1e6  # multiplications
 
 
 def gap_bounds(
@@ -102,7 +103,7 @@ def _radii(bounds: LinearBounds, x: Tensor, y: Tensor) -> Tensor:
         gap,
         level=torch.where(guess.isfinite(), level, 0.0),
         guess=guess,
-        rtol=1e-14 if graph.linear and bounds.box is None else _RTOL,
+        rtol=1e-14 if graph.linear and bounds.box is None else _RTOL if bounds.cost <= _CHEAP else _COARSE,
     )
     return torch.where(guess.isinf() & (level > 0), math.inf, found)  # a network that is constant
 

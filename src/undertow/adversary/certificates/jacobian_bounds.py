@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from undertow.adversary.certificates.ball_lengths import BallLengths
 from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
 from undertow.adversary.certificates.operations import Activation, AffineMap, LargestOf, Operation, ProductOf
 from undertow.adversary.certificates.relaxations import slope_range
-from undertow.adversary.certificates.spectral_bounds import map_norms
 
 __all__ = ["JacobianBounds", "RowBounds"]
 
@@ -74,14 +74,7 @@ class JacobianBounds:
 
     def __init__(self, bounds: LinearBounds) -> None:
         self.bounds, self.graph = bounds, bounds.graph
-        self._norms: dict[int, tuple[float, ...]] = {}
-
-    def norms_of(self, index: int) -> tuple[float, ...]:
-        operation = self.graph.operations[index]
-        if index not in self._norms:
-            assert isinstance(operation, AffineMap)
-            self._norms[index] = map_norms(operation)
-        return self._norms[index]
+        self.lengths = bounds.lengths or BallLengths(bounds.graph)
 
     def rows(self, ball: BallBounds, rows: Tensor) -> RowBounds:
         """Bounds of rows·J at the input, for rows (B, K, *S) at the scores, over the balls."""
@@ -124,7 +117,7 @@ class JacobianBounds:
         sizes = None if exact else operation.backward_absolute(rows.centre.flatten(0, 1).abs())
         found = []
         for at, (centre, entries) in enumerate(zip(centres, grown, strict=True)):
-            length = self.norms_of(index)[at] * rows.length
+            length = self.lengths.norms_of(index)[at] * rows.length
             if sizes is not None:
                 rounded = self.bounds.rounding * (sizes[at] + entries)
                 entries = entries + rounded

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from undertow.adversary.certificates.ball_lengths import BallLengths
 from undertow.adversary.certificates.ball_minimum import Box, smallest_step
 from undertow.adversary.certificates.network_graph import NetworkGraph
 from undertow.adversary.certificates.node_bounds import (
@@ -47,6 +48,8 @@ class BallBounds:
     limits: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     sizes: dict[int, Tensor] = field(default_factory=dict)
     relaxations: dict[int, Relaxation] = field(default_factory=dict)
+    lengths: dict[int, Tensor] = field(default_factory=dict)
+    """In L2: how far each result can be from its value at x, (B,)."""
 
     def taken(self, index: Tensor) -> BallBounds:
         """The balls of these samples, in this order, as often as they are named."""
@@ -56,6 +59,7 @@ class BallBounds:
             {at: (low[index], high[index]) for at, (low, high) in self.limits.items()},
             {at: size[index] for at, size in self.sizes.items()},
             {at: relaxation.taken(index) for at, relaxation in self.relaxations.items()},
+            {at: length[index] for at, length in self.lengths.items()},
         )
 
 
@@ -71,6 +75,7 @@ class LinearBounds:
         self.affine = self._affine_part()
         self._reach: dict[int, Tensor] = {}
         self.work = _work_before(graph)
+        self.lengths = BallLengths(graph) if norm == 2 else None
         self.wanted = {
             index
             for operation in graph.operations
@@ -86,38 +91,43 @@ class LinearBounds:
                 found.add(index)
         return found
 
+    @property
+    def cost(self) -> float:
+        """Multiplications for all limits of one sample, about."""
+        operations = self.graph.operations
+        each = [
+            min(_WORK, 2 * math.prod(operations[at].shape) * self.work[at])
+            for at in self.wanted
+            if at not in self.affine
+        ]
+        return sum(each, 0.0)
+
     def ball(self, x: Tensor, eps: Tensor) -> BallBounds:
         """Limits, sizes and relaxations over the balls of radius ε_i around x_i, operation after operation."""
         shape = self.graph.operations[0].shape
         x, eps = x.double().reshape(len(x), *shape), eps.double()
         ball = BallBounds(x, eps)
-        values = {index: value for index, value in self._affine_values(x)}
+        values = self.graph.values(x)
         for index, operation in enumerate(self.graph.operations):
             if isinstance(operation, InputValue):
                 spread = eps.reshape(-1, *[1] * len(shape))
                 low, high = x - spread, x + spread
                 if self.box is not None:
                     low, high = low.clamp(min=self.box[0]), high.clamp(max=self.box[1])
-                ball.limits[index] = low, high
                 ball.sizes[index] = torch.maximum(low.abs(), high.abs())
-                continue
-            given = [ball.limits[at] for at in operation.inputs]
-            sizes = [ball.sizes[at] for at in operation.inputs]
-            if not isinstance(operation, AffineMap):
-                ball.relaxations[index] = relaxed(operation, given)
-            low, high, ball.sizes[index] = interval_through(operation, given, sizes, self.rounding)
-            if index in self.wanted:
-                low, high = self._tightened(index, ball, low, high, values.get(index))
+            else:
+                given = [ball.limits[at] for at in operation.inputs]
+                sizes = [ball.sizes[at] for at in operation.inputs]
+                if not isinstance(operation, AffineMap):
+                    ball.relaxations[index] = relaxed(operation, given)
+                low, high, ball.sizes[index] = interval_through(operation, given, sizes, self.rounding)
+                if index in self.wanted:
+                    low, high = self._tightened(index, ball, low, high, values[index])
             ball.limits[index] = low, high
+            if self.lengths is not None:
+                length = self.lengths.length(index, eps, ball.lengths, ball.limits)
+                ball.lengths[index] = self.lengths.within(length, values[index], (low, high))
         return ball
-
-    def _affine_values(self, x: Tensor) -> list[tuple[int, Tensor]]:
-        found: dict[int, Tensor] = {0: x}
-        for index in sorted(self.affine):
-            operation = self.graph.operations[index]
-            if isinstance(operation, AffineMap):
-                found[index] = operation.values([found[at] for at in operation.inputs])
-        return list(found.items())
 
     def rows_met(self, ball: BallBounds, rows: Tensor) -> dict[int, Tensor]:
         """The rows at every operation on the way of rows at the scores to the input."""
@@ -126,10 +136,14 @@ class LinearBounds:
         return met
 
     def _tightened(
-        self, index: int, ball: BallBounds, low: Tensor, high: Tensor, value: Tensor | None
+        self, index: int, ball: BallBounds, low: Tensor, high: Tensor, value: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The limits of one operation's result by backward bounds, where intervals leave something open."""
-        if value is not None and self.box is None:
+        spread = None if self.lengths is None else self.lengths.spread(index, ball.lengths)
+        if spread is not None:
+            spread = spread + self.rounding * (spread + ball.sizes[index])
+            low, high = torch.maximum(low, value - spread), torch.minimum(high, value + spread)
+        if index in self.affine and self.box is None:
             spread = ball.eps.reshape(-1, *[1] * (value.ndim - 1)) * self.reach(index, ball.x.device)
             spread = spread + self.rounding * (spread + ball.sizes[index])
             return torch.maximum(low, value - spread), torch.minimum(high, value + spread)

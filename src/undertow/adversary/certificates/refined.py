@@ -15,7 +15,7 @@ from undertow.adversary.certificates.slope_ascent import ascended_bounds
 __all__ = ["refined_gaps", "refined_radii"]
 
 _CHUNK = 2**21  # float64 entries of one array of rows with a slope each
-_GROWTH, _DOUBLINGS, _HALVINGS = 1.25, 12, 4  # factors tried beyond the radius known, then halved to 1.4 %
+_FIRST, _GROWTH, _TRIALS, _HALVINGS = 1.03, 1.15, 12, 3  # factors tried beyond the radius known, then halved to 2 %
 
 
 def refined_gaps(
@@ -60,10 +60,10 @@ def refined_radii(
     couplings = BallCouplings(bounds) if coupled and bounds.norm == 2 else None
     low, high = known.clone(), torch.full_like(known, math.inf)
     todo = (known > 0) & known.isfinite()
-    for trial in range(_DOUBLINGS + _HALVINGS):
-        if trial < _DOUBLINGS:
+    for trial in range(_TRIALS + _HALVINGS):
+        if trial < _TRIALS:
             some = (todo & high.isinf()).nonzero().squeeze(1)
-            radius = _GROWTH * low[some]
+            radius = (_GROWTH if trial else _FIRST) * low[some]
         else:
             some = (todo & high.isfinite()).nonzero().squeeze(1)
             radius = (low[some] * high[some]).sqrt()
@@ -72,4 +72,6 @@ def refined_radii(
         gaps = refined_gaps(bounds, x[some], y[some], radius, couplings=couplings, steps=steps, until=0.0)
         holds = gaps.amin(1) > 0
         low[some[holds]], high[some[~holds]] = radius[holds], radius[~holds]
+        if trial == 0:  # what a first step does not lengthen is not worth more
+            todo[some[~holds]] = False
     return low
