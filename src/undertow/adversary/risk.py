@@ -118,9 +118,9 @@ def adversarial_risk(
         upper: dict[float, Tensor] = {}
         losses, points = clean.clone(), search.x.expand(scorer.members, -1, -1).clone()
         for radius in sorted(set(radii)):
-            upper[radius] = upper_losses(
-                graphs, x, y, radius, length, function, classifier.bounds
-            ).expand_as(clean)
+            upper[radius] = upper_losses(graphs, x, y, radius, length, function, classifier.bounds).expand_as(
+                clean
+            )
             if radius > 0:
                 losses, points = climb(
                     search,

@@ -19,12 +19,14 @@ from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.certificates.as_executed import rounded_radii
 from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.estimate import estimated_radii
+from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
+from undertow.adversary.certificates.refined import refined_radii
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.closest import first_examples
 from undertow.adversary.contradictions import contradictions_between
 from undertow.adversary.exact.branching import exact_distance
-from undertow.adversary.exact.two_layer_gaps import two_layer_of
+from undertow.adversary.exact.two_layer_gaps import TwoLayer, two_layer_of
 from undertow.adversary.geometry import check_norm, lengths
 from undertow.adversary.validation import as_labels
 from undertow.core.errors import InputError
@@ -44,7 +46,7 @@ class Robustness:
     certified: Tensor
     """A lower bound of the radius that was proved, rounding of the proof included; 0 where nothing was."""
     proved: Tensor
-    """Whether a proof was attempted and is behind ``certified``: for networks of known operations, and for clean errors."""
+    """Whether a proof was attempted and is behind ``certified``: for known operations, and for clean errors."""
     estimate: Tensor
     """q/max‖∇q‖ over points near the sample: a first-order guess, on either side of the radius."""
     attacked: Tensor
@@ -84,8 +86,8 @@ def robustness(
     """Bracket the distance R(x) from each sample to the nearest input that is classified wrongly.
 
     ``certified`` is proved by linear bounds (CROWN) carried through the network's operations, about the function in
-    exact arithmetic; where one of them has no known bounds it is 0, ``proved`` is False, ``certificate`` names the
-    operation, and there is an ``estimate``.
+    exact arithmetic, and lengthened by an ascent on their slopes where no exact radius is sought; where an operation
+    has no known bounds it is 0, ``proved`` is False, ``certificate`` names the operation, and there is an ``estimate``.
 
     ``attacked`` is the norm of the closest adversarial example of targeted FAB and DeepFool, or on the way to a
     point that is decided otherwise, shortened by APGD in ever smaller balls and from where the certificate is weakest.
@@ -116,7 +118,7 @@ def robustness(
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
         graphs, reason = graphs_of(classifier, x)
-        certified, proved = _certify(graphs, search, x)
+        certified, proved = _certify(graphs, search, x, exact)
         estimate, steepest = estimated_radii(search)
         _attack(search, graphs, certified, estimate, x.shape[1:], shorten=shorten)
         values, statuses = _solve(graphs, search, x, exact, seconds)
@@ -143,7 +145,9 @@ def robustness(
     )
 
 
-def _certify(graphs: Sequence[NetworkGraph], search: Search, x: Tensor) -> tuple[Tensor, Tensor]:
+def _certify(
+    graphs: Sequence[NetworkGraph], search: Search, x: Tensor, exact: bool | str
+) -> tuple[Tensor, Tensor]:
     """Proved lower bounds (M, N), and whether each is more than nothing; clean errors are proved to have radius 0."""
     right = search.margin > 0
     certified, proved = torch.zeros_like(search.distance), ~right
@@ -151,7 +155,11 @@ def _certify(graphs: Sequence[NetworkGraph], search: Search, x: Tensor) -> tuple
         proved[member] = True
         own = right[member]
         if bool(own.any()):
-            found = certified_radii(graph, x[own], search.y[own], search.norm, search.scorer.bounds)
+            box = search.scorer.bounds
+            found = certified_radii(graph, x[own], search.y[own], search.norm, box)
+            if _solvable(graph, x, exact) is None and not graph.linear:
+                bounds = LinearBounds(graph, search.norm, box)
+                found = refined_radii(bounds, x[own].double(), search.y[own], found)
             certified[member, own] = found
     return certified, proved
 
@@ -201,8 +209,8 @@ def _solve(
     statuses = [["not-tried"] * len(x) for _ in range(len(search.distance))]
     ends = search.x.repeat(len(search.distance), 1, 1)
     for member, graph in enumerate(graphs if exact is not False else []):
-        net = two_layer_of(graph, x[:1])
-        if net is None or (exact == "auto" and len(net.weight) > _NARROW):
+        net = _solvable(graph, x, exact)
+        if net is None:
             continue
         deadline = time.monotonic() + seconds
         for index in range(len(x)):
@@ -226,6 +234,14 @@ def _solve(
                 ends[member, index] += torch.from_numpy(np.ascontiguousarray(found.delta)).to(ends)
     _keep(search, ends, values)
     return values, [tuple(status) for status in statuses]
+
+
+def _solvable(graph: NetworkGraph, x: Tensor, exact: bool | str) -> TwoLayer | None:
+    """The network as the exact solvers take it, where they are to try."""
+    if exact is False:
+        return None
+    net = two_layer_of(graph, x[:1])
+    return None if net is None or (exact == "auto" and len(net.weight) > _NARROW) else net
 
 
 def _keep(search: Search, ends: Tensor, exact: Tensor) -> None:

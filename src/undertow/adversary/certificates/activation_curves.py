@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -137,7 +138,9 @@ def _silu_slope(h: Tensor) -> Tensor:
     return s + torch.where(h.abs() < 700, h, 0.0) * s * torch.sigmoid(-h)
 
 
-_GELU_TANH_BEND = 1.4185040087908283  # where the tanh approximation of GELU stops being convex, on either side
+_GELU_TANH_BEND = (
+    1.4185040087908283  # where the tanh approximation of GELU stops being convex, on either side
+)
 _SILU_BEND = 2.3993572805154675  # h·tanh(h/2) = 2
 
 
@@ -195,7 +198,7 @@ def _hardswish() -> Curve:
     )
 
 
-def curve_of(name: str, arguments: tuple[float, ...] = (), slopes: Tensor | None = None) -> Curve | None:
+def curve_of(name: str, arguments: tuple[Any, ...] = (), slopes: Tensor | None = None) -> Curve | None:
     """The curve of an elementwise operation by its ATen name, with its numbers; None where it is not known.
 
     ``slopes`` are the negative slopes of a pReLU, shaped to broadcast against one sample.
@@ -249,7 +252,9 @@ _FIXED: dict[str, Callable[[], Curve]] = {
     "relu": lambda: _leaky(_number(0.0)),
     "relu6": lambda: _clamped(0.0, 6.0),
     "abs": lambda: _leaky(_number(-1.0)),
-    "tanh": lambda: _smooth(torch.tanh, lambda h: 1 / torch.cosh(h.clamp(-300, 300)) ** 2, (0.0,), (1, -1), 1.0),
+    "tanh": lambda: _smooth(
+        torch.tanh, lambda h: 1 / torch.cosh(h.clamp(-300, 300)) ** 2, (0.0,), (1, -1), 1.0
+    ),
     "sigmoid": lambda: _smooth(
         torch.sigmoid, lambda h: torch.sigmoid(h) * torch.sigmoid(-h), (0.0,), (1, -1), 0.25, offset=1.0
     ),

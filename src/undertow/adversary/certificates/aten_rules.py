@@ -9,24 +9,29 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from undertow.adversary.certificates.recorded_graph import Recorded, Unreadable
+from undertow.adversary.certificates.recorded_graph import Recorded, UnreadableError
 
 __all__ = ["JOINT", "LINEAR", "REARRANGING", "Template", "fast_forward", "fast_transposed", "pooling_windows"]
 
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # one result for one input, every output one of the inputs
-REARRANGING = frozenset(
-    "view _unsafe_view reshape permute transpose t expand slice select squeeze unsqueeze clone alias detach "
-    "_to_copy lift_fresh contiguous flip roll index_select index gather repeat unfold split chunk unbind "
-    "split_with_sizes pixel_shuffle narrow as_strided diagonal movedim swapaxes channel_shuffle".split()
+REARRANGING = _names(
+    """view _unsafe_view reshape permute transpose t expand slice select squeeze unsqueeze clone alias detach _to_copy
+    lift_fresh contiguous flip roll index_select index gather repeat unfold split chunk unbind split_with_sizes
+    pixel_shuffle narrow diagonal movedim swapaxes channel_shuffle"""
 )
 # linear in their first argument, with weights that are not negative (or are among the other arguments)
-LINEAR = REARRANGING | frozenset(
-    "mean sum avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool1d "
-    "constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d neg cumsum im2col "
-    "upsample_nearest1d upsample_nearest2d upsample_bilinear2d convolution div tril triu".split()
+LINEAR = REARRANGING | _names(
+    """mean sum avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool1d
+    constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d neg cumsum im2col
+    upsample_nearest1d upsample_nearest2d upsample_bilinear2d convolution div tril triu"""
 )
 # affine in several arguments together
-JOINT = frozenset("add sub rsub cat stack where masked_fill".split())
+JOINT = _names("add sub rsub cat stack where masked_fill")
 
 _SHAPES = frozenset(("view", "_unsafe_view", "reshape"))
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
@@ -54,9 +59,7 @@ class Template:
     def depending(self) -> list[int]:
         """The positions of the arguments that depend on the input."""
         args, _ = tree_unflatten(list(range(len(self.leaves))), self.structure)
-        return [
-            position for position, arg in enumerate(args) if set(tree_flatten(arg)[0]) & set(self.places)
-        ]
+        return [position for position, arg in enumerate(args) if set(tree_flatten(arg)[0]) & set(self.places)]
 
     def __call__(self, *values: Tensor) -> Tensor:
         return self._called(self.function, self.leaves, values)
@@ -65,7 +68,7 @@ class Template:
         """The same with every weight replaced by its size."""
         if self.name == "neg":
             return values[0]
-        function = {"sub": torch.add, "rsub": torch.add}.get(self.name, self.function)
+        function: Callable[..., Any] = torch.add if self.name in ("sub", "rsub") else self.function
         return self._called(function, [_size(leaf, self.name) for leaf in self.leaves], values)
 
     def _called(self, function: Callable[..., Any], leaves: list[Any], values: tuple[Tensor, ...]) -> Tensor:
@@ -73,8 +76,9 @@ class Template:
         for place, value in zip(self.places, values, strict=True):
             filled[place] = value
         args, kwargs = tree_unflatten(filled, self.structure)
-        found = function(*args, **kwargs)
-        return found if self.item is None else found[self.item]
+        found: Any = function(*args, **kwargs)
+        result: Tensor = found if self.item is None else found[self.item]
+        return result
 
 
 def _exact(leaf: Any) -> Any:
@@ -177,7 +181,7 @@ def pooling_windows(template: Template, shape: tuple[int, ...], result: tuple[in
         part * axes if len(part) == 1 else part for part in (size, stride, padding, dilation)
     )
     if axes != 2:
-        raise Unreadable(f"max pooling over {axes} axes is not known")
+        raise UnreadableError(f"max pooling over {axes} axes is not known")
     grids, valid = [], []
     for axis in range(2):
         extent, count = shape[-2 + axis], result[-2 + axis]

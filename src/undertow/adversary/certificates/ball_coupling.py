@@ -59,9 +59,7 @@ class BallCouplings:
                     found[index] = coupling
         return found
 
-    def _coupling(
-        self, operation: Activation, ball: BallBounds, values: list[Tensor]
-    ) -> BallCoupling | None:
+    def _coupling(self, operation: Activation, ball: BallBounds, values: list[Tensor]) -> BallCoupling | None:
         at = operation.inputs[0]
         source, centre = self.graph.operations[at], values[at]
         low, high = ball.limits[at]
@@ -70,7 +68,9 @@ class BallCouplings:
         column = (-1, *[1] * (centre.ndim - 1))
         if not isinstance(source, AffineMap) or (source.matrix is None and source.kernel is None):
             length = ball.lengths[at].clamp(min=1e-300).reshape(column)
-            return BallCoupling(torch.where(open_ended, ones / length**2, 0.0), centre, torch.ones_like(ball.eps))
+            return BallCoupling(
+                torch.where(open_ended, ones / length**2, 0.0), centre, torch.ones_like(ball.eps)
+            )
         if at not in self._layers:
             self._layers[at] = _layer(source)
         norms, gram = self._layers[at]
@@ -99,7 +99,7 @@ def _layer(source: AffineMap) -> tuple[Tensor, Tensor | float]:
 
 
 def _masked(gram: Tensor, open_ended: Tensor) -> Tensor:
-    """The largest eigenvalue (B,) of the Gram matrix on the rows that are open: the trace of its eighth power bounds it."""
+    """The largest eigenvalue (B,) of the Gram matrix on the open rows, below the trace of its eighth power."""
     keep = open_ended.flatten(1).to(gram)
     whole = torch.linalg.eigvalsh(gram)[-1].clamp(min=0)
     power = gram * keep.unsqueeze(1) * keep.unsqueeze(2)

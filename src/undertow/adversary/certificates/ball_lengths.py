@@ -1,7 +1,7 @@
 """How far each operation's result can go in L2 length, while the input moves in an L2 ball.
 
-‖v − v̂‖₂ goes forward: ε at the input, times ‖W‖₂ at a map, times the largest slope on the ball at an activation, and never
-more than the box of the limits allows. Each neuron of the next layer then moves by at most ‖w_i‖₂ times that.
+‖v − v̂‖₂ goes forward: ε at the input, times ‖W‖₂ at a map, times the largest slope on the ball at an activation, and
+never more than the box of the limits allows. Each neuron of the next layer then moves by at most ‖w_i‖₂ times that.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class BallLengths:
             self._norms[index] = map_norms(operation)
         return self._norms[index]
 
-    def length(self, index: int, eps: Tensor, lengths: dict[int, Tensor], limits: dict[int, Limits]) -> Tensor:
+    def length(
+        self, index: int, eps: Tensor, lengths: dict[int, Tensor], limits: dict[int, Limits]
+    ) -> Tensor:
         """A bound (B,) of ‖v − v̂‖₂ of one operation's result, without the box of its own limits."""
         operation = self.graph.operations[index]
         given = [lengths[at] for at in operation.inputs]
@@ -68,7 +70,7 @@ class BallLengths:
             return None
         length = lengths[operation.inputs[0]]
         if operation.matrix is not None:
-            norms = torch.linalg.vector_norm(operation.matrix, dim=0)
+            norms: Tensor = torch.linalg.vector_norm(operation.matrix, dim=0)
         else:
             assert operation.kernel is not None
             norms = torch.linalg.vector_norm(operation.kernel.flatten(1), dim=1)

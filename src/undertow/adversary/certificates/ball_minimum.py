@@ -22,7 +22,8 @@ def smallest_step(rows: Tensor, x: Tensor, eps: Tensor, norm: float, box: Box) -
     any λ ≥ 0 and with s_i the room that the box leaves in the direction of descent:
     rows·δ ≥ −λε²/2 + Σ_i min_{0 ≤ t ≤ s_i} (λt²/2 − |row_i|t), and rows·δ ≥ −λε − Σ_i max(|row_i| − λ, 0)·s_i.
 
-    >>> rows, x, eps = torch.tensor([[[3.0, -4.0]]]).double(), torch.tensor([[0.5, 0.5]]).double(), torch.ones(1).double()
+    >>> rows = torch.tensor([[[3.0, -4.0]]], dtype=torch.float64)
+    >>> x, eps = torch.full((1, 2), 0.5, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
     >>> [round(float(smallest_step(rows, x, eps, norm, (0.0, 1.0))), 6) for norm in (1.0, 2.0, math.inf)]
     [-3.5, -3.5, -3.5]
     """

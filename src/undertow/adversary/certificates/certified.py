@@ -18,7 +18,10 @@ from undertow.adversary.geometry import dual_lengths, furthest
 __all__ = ["certified_radii", "gap_bounds", "weakest_directions"]
 
 _CHUNK = 2**22  # float64 entries of one array of backward rows: 32 MiB
-_RTOL, _COARSE = 1e-9, 1e-3  # to which a certified radius is searched for: where a trial is cheap, and elsewhere
+_RTOL, _COARSE = (
+    1e-9,
+    1e-3,
+)  # to which a certified radius is searched for: where a trial is cheap, and elsewhere
 _CHEAP = 1e6  # multiplications
 
 
@@ -59,9 +62,7 @@ def difference_rows(y: Tensor, classes: int) -> Tensor:
     return eye[y].unsqueeze(1) - eye
 
 
-def _linear_gaps(
-    bounds: LinearBounds, x: Tensor, y: Tensor, eps: Tensor
-) -> Iterator[tuple[Tensor, Tensor]]:
+def _linear_gaps(bounds: LinearBounds, x: Tensor, y: Tensor, eps: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Part by part, the bounds of ``gap_bounds`` and the rows (b, k, d) of the linear functions behind them."""
     graph = bounds.graph
     classes, shape = graph.classes, graph.operations[graph.output].shape

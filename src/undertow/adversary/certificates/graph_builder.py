@@ -25,7 +25,7 @@ from undertow.adversary.certificates.operations import (
     Operation,
     ProductOf,
 )
-from undertow.adversary.certificates.recorded_graph import Recorded, Unreadable
+from undertow.adversary.certificates.recorded_graph import Recorded, UnreadableError
 
 __all__ = ["GraphBuilder"]
 
@@ -46,7 +46,7 @@ class GraphBuilder:
         for item in range(len(step.results) if several else 1):
             template, result = Template(step, self.depends, item), step.results[item]
             if not template.inputs:
-                raise Unreadable(f"{step.name} takes a value that could not be followed")
+                raise UnreadableError(f"{step.name} takes a value that could not be followed")
             self.depends[id(result)] = self._read(template, tuple(result.shape))
 
     def _read(self, template: Template, shape: tuple[int, ...]) -> int:
@@ -81,9 +81,9 @@ class GraphBuilder:
         zeros = [torch.zeros(part, dtype=torch.float64, device=self.device) for part in template.shapes]
         offset = template(*zeros)
         if not bool(offset.isfinite().all()):
-            raise Unreadable(f"{template.name} adds what is not finite")
+            raise UnreadableError(f"{template.name} adds what is not finite")
         if template.name == "div" and template.argument(2) is not None:
-            raise Unreadable("a division that rounds has no linear bounds")
+            raise UnreadableError("a division that rounds has no linear bounds")
         return self._append(
             AffineMap(
                 shape=shape,
@@ -122,7 +122,7 @@ class GraphBuilder:
         weight, bias, mean, variance = (template.argument(position) for position in range(1, 5))
         training = template.argument(5) if template.name != "_native_batch_norm_legit_no_training" else False
         if training or mean is None or variance is None:
-            raise Unreadable("a normalisation by the batch's own statistics mixes its samples")
+            raise UnreadableError("a normalisation by the batch's own statistics mixes its samples")
         eps = template.leaves[-1] if isinstance(template.leaves[-1], float) else 1e-5
         scale = (variance + eps).rsqrt() * (1.0 if weight is None else weight)
         shift = (0.0 if bias is None else bias) - mean * scale
@@ -194,7 +194,10 @@ class GraphBuilder:
         return self._made(product, lambda v: v * scale + shift, lambda m: m * size + offset)
 
     def _activation(self, template: Template, shape: tuple[int, ...]) -> int:
-        name, numbers = template.name, [leaf for leaf in template.leaves if isinstance(leaf, int | float | str)]
+        name, numbers = (
+            template.name,
+            [leaf for leaf in template.leaves if isinstance(leaf, int | float | str)],
+        )
         slopes = template.argument(1) if name == "_prelu_kernel" and template.depending() == [0] else None
         arguments = tuple(numbers)
         if name in ("clamp", "clamp_min", "clamp_max"):
@@ -212,7 +215,7 @@ class GraphBuilder:
             name = "square"
         curve = curve_of(name, arguments, slopes)
         if curve is None or len(set(template.inputs)) != 1:
-            raise Unreadable(f"the operation {template.name} has no known linear bounds")
+            raise UnreadableError(f"the operation {template.name} has no known linear bounds")
         return self._append(Activation(shape, template.inputs[:1], curve))
 
 

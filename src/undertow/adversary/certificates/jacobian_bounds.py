@@ -32,9 +32,7 @@ class RowBounds:
     length: Tensor
 
     def plus(self, other: RowBounds) -> RowBounds:
-        return RowBounds(
-            self.centre + other.centre, self.entries + other.entries, self.length + other.length
-        )
+        return RowBounds(self.centre + other.centre, self.entries + other.entries, self.length + other.length)
 
     def shortened(self) -> RowBounds:
         total = torch.linalg.vector_norm(self.entries.flatten(2), dim=2)
@@ -84,7 +82,9 @@ class JacobianBounds:
             if index not in pending:
                 continue
             operation, current = self.graph.operations[index], pending.pop(index)
-            for source, part in zip(operation.inputs, self._through(index, operation, current, ball), strict=True):
+            for source, part in zip(
+                operation.inputs, self._through(index, operation, current, ball), strict=True
+            ):
                 part = part.shortened()
                 pending[source] = pending[source].plus(part) if source in pending else part
         return pending[0].shortened() if 0 in pending else self._nothing(rows)

@@ -2,9 +2,9 @@
 
 Over a ball around x every activation lies between two lines, every maximum between one of its inputs and a sum of
 chords, every product near a plane; replacing them, from the scores back to the input, bounds rows·scores from below by
-A·x' + c on the ball, whose minimum `ball_minimum` gives. The limits of what enters an activation come from the same pass
-with every entry as a row; where plain intervals show already that a piecewise-linear activation stays on one piece they
-are enough.
+A·x' + c on the ball, whose minimum `ball_minimum` gives. The limits of what enters an activation come from the same
+pass with every entry as a row; where plain intervals show already that a piecewise-linear activation stays on one piece
+they are enough.
 
 Everything is in float64, and rounding is taken off. Where |z| ≤ m on the ball, rows·(W z + b) is wrong by at most
 γ·|rows|·(|W| m + |b|), in whatever order it is summed (Higham 2002, §3.1), γ a little above (number of terms)·2⁻⁵³: so
@@ -41,7 +41,7 @@ _WORK = 1e9  # multiplications for the limits of one operation and sample beyond
 
 @dataclass(eq=False)
 class BallBounds:
-    """What is known on the balls of radius ``eps`` (B,) around ``x`` (B, *S): per operation, limits, sizes, relaxations."""
+    """What is known on the balls of radius ``eps`` (B,) around ``x`` (B, *S), operation by operation."""
 
     x: Tensor
     eps: Tensor
@@ -159,7 +159,10 @@ class LinearBounds:
         low, high = low.flatten(1).clone(), high.flatten(1).clone()
         for part in torch.split(some, max(1, _CHUNK // (2 * self.widest * len(low)))) if len(some) else ():
             lower, upper = self.entry_limits(index, ball, part)
-            low[:, part], high[:, part] = torch.maximum(low[:, part], lower), torch.minimum(high[:, part], upper)
+            low[:, part], high[:, part] = (
+                torch.maximum(low[:, part], lower),
+                torch.minimum(high[:, part], upper),
+            )
         shape = self.graph.operations[index].shape
         return low.reshape(-1, *shape), high.reshape(-1, *shape)
 
@@ -188,7 +191,7 @@ class LinearBounds:
         return self._reach[index]
 
     def backward(self, ball: BallBounds, rows: Tensor, at: int) -> tuple[Tensor, Tensor]:
-        """Lower bounds (B, K) of rows·value over the ball, rows (B or 1, K, *S), and the rows (…, K, d) at the input."""
+        """Lower bounds (B, K) of rows·value over the ball, rows (B or 1, K, *S), and the rows at the input."""
         back, constant, sizes = _carry(self.graph, rows, at, 0, ball)
         flat, x = back.flatten(2), ball.x.flatten(1)
         step = smallest_step(flat, x, ball.eps, self.norm, self.box)

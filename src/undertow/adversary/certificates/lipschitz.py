@@ -13,7 +13,7 @@ from undertow.adversary.certificates.certified import difference_rows
 from undertow.adversary.certificates.jacobian_bounds import JacobianBounds
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import NetworkGraph, read_graph
-from undertow.adversary.certificates.recorded_graph import Unreadable
+from undertow.adversary.certificates.recorded_graph import UnreadableError
 from undertow.adversary.certificates.steepest_points import steepest_found
 from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_classifier
 from undertow.adversary.geometry import check_norm
@@ -27,7 +27,7 @@ _CHUNK = 2**22  # float64 entries of one array of Jacobian rows
 
 @dataclass(frozen=True, eq=False)
 class LipschitzBracket:
-    """``lower`` ≤ sup ‖J‖ over the ball ≤ ``upper``: (N,), or (N, k) of the differences s_y − s_j where labels were given."""
+    """``lower`` ≤ sup ‖J‖ over the ball ≤ ``upper``: (N,), or with labels (N, k) of the differences s_y − s_j."""
 
     lower: Tensor
     """The largest norm of a Jacobian met inside the ball: attained there."""
@@ -87,7 +87,7 @@ def lipschitz(
         if classifier.modules:
             try:
                 graph, status = read_graph(classifier, classifier.modules[0], x), "jacobian-bounds"
-            except Unreadable as reason:
+            except UnreadableError as reason:
                 status = f"none: {reason}"
         if classifier.unit_norm:
             graph, status = None, "none: it divides each sample by its norm"
@@ -147,8 +147,6 @@ def _upper(
         torch.arange(len(x), device=x.device), max(1, _CHUNK // (bounds.widest * classes))
     ):
         rows = eye.expand(len(part), -1, -1) if labels is None else difference_rows(labels[part], classes)
-        limits = jacobian.rows(
-            bounds.ball(x[part], radius[part]), rows.reshape(len(part), classes, *shape)
-        )
+        limits = jacobian.rows(bounds.ball(x[part], radius[part]), rows.reshape(len(part), classes, *shape))
         found.append(limits.matrix_norms(norm) if labels is None else limits.norms(norm))
     return torch.cat(found)

@@ -17,17 +17,19 @@ from undertow.adversary.certificates.operations import (
     LargestOf,
     Operation,
 )
-from undertow.adversary.certificates.recorded_graph import Unreadable, record
+from undertow.adversary.certificates.recorded_graph import UnreadableError, record
 from undertow.adversary.classifier import Classifier
 
 __all__ = ["NetworkGraph", "graph_of", "graphs_of", "read_graph"]
 
-_RTOL = 1e-3  # to which the graph must agree with the network: a wrong reading is wrong by more, float32 by less
+_RTOL = (
+    1e-3  # to which the graph must agree with the network: a wrong reading is wrong by more, float32 by less
+)
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkGraph:
-    """Operations in an order in which every input comes before its use; the first is the input, ``output`` the scores."""
+    """Operations, each after those it takes its inputs from; the first is the input, ``output`` the scores."""
 
     operations: tuple[Operation, ...]
     output: int
@@ -75,7 +77,7 @@ def graph_of(classifier: Classifier, net: nn.Module, x: Tensor) -> NetworkGraph 
     """The graph from raw inputs to class scores; None where the network cannot be read (`read_graph` says why)."""
     try:
         return read_graph(classifier, net, x)
-    except Unreadable:
+    except UnreadableError:
         return None
 
 
@@ -85,43 +87,47 @@ def graphs_of(classifier: Classifier, x: Tensor) -> tuple[list[NetworkGraph], st
         return [], "only a network that is a module can be read"
     try:
         return [read_graph(classifier, net, x) for net in classifier.modules], ""
-    except Unreadable as reason:
+    except UnreadableError as reason:
         return [], str(reason)
 
 
 def read_graph(classifier: Classifier, net: nn.Module, x: Tensor) -> NetworkGraph:
-    """The graph from raw inputs to class scores; an `Unreadable` sentence where an operation has no known bounds.
+    """The graph from raw inputs to class scores; an `UnreadableError` sentence where an operation has no known bounds.
 
-    A classifier that divides each sample by its norm is such a graph only up to that positive factor, and only where the
-    graph is positively homogeneous: its decisions are then those of the graph without it.
+    A classifier that divides each sample by its norm is such a graph only up to that positive factor, and only where
+    the graph is positively homogeneous: its decisions are then those of the graph without it.
     """
     mean, std = classifier.normalisation(x[0])
     trivial = bool((mean == 0).all()) and bool((std == 1).all())
     with classifier.scoring(x[:1], check=False) as scorer:
 
         def scores(sample: Tensor) -> Tensor:
-            out = net(sample if trivial else (sample - mean) / std)
+            out: Tensor = net(sample if trivial else (sample - mean) / std)
             if scorer.readout is None:
                 return out
             return (out if out.ndim == 2 else out.unsqueeze(-1)) @ scorer.readout.T
 
         try:
             start, result, steps, alive = record(scores, x[:1])
-        except Unreadable:
+        except UnreadableError:
             raise
         except RuntimeError as error:
-            raise Unreadable(f"its operations could not be recorded ({str(error).splitlines()[0]})") from None
+            raise UnreadableError(
+                f"its operations could not be recorded ({str(error).splitlines()[0]})"
+            ) from None
         builder = GraphBuilder(start)
         for step in steps:
             builder.add(step)
         if id(result) not in builder.depends:
-            raise Unreadable("its scores do not depend on the input, or in a way that was not recorded")
+            raise UnreadableError("its scores do not depend on the input, or in a way that was not recorded")
         graph = NetworkGraph(tuple(builder.operations), builder.depends[id(result)])
         del alive
         _check_agreement(graph, scores, x)
     graph = _without_common_offset(graph)
     if classifier.unit_norm and not _homogeneous(graph):
-        raise Unreadable("it divides each sample by its norm, and is not positively homogeneous after that")
+        raise UnreadableError(
+            "it divides each sample by its norm, and is not positively homogeneous after that"
+        )
     return graph
 
 
@@ -135,7 +141,7 @@ def _check_agreement(graph: NetworkGraph, scores: Callable[[Tensor], Tensor], x:
         found, rounding = values[graph.output].flatten(1), 1e3 * torch.finfo(x.dtype).eps
         allowed = _RTOL * expected.abs().amax() + rounding * _sizes(graph, values).flatten(1)
     if expected.shape != found.shape or not bool(((expected - found).abs() <= allowed).all()):
-        raise Unreadable("what was recorded on one sample is not what the network computes on others")
+        raise UnreadableError("what was recorded on one sample is not what the network computes on others")
 
 
 def _sizes(graph: NetworkGraph, values: list[Tensor]) -> Tensor:

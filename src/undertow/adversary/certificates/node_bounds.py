@@ -52,8 +52,8 @@ class Chords:
 
     def taken(self, index: Tensor) -> Chords:
         """The chords of these samples."""
-        parts = (part[index] for part in (self.chosen, self.weight, self.offset))
-        return Chords(*parts, self.members, self.entries, self.size[index])
+        chosen, weight, offset = self.chosen[index], self.weight[index], self.offset[index]
+        return Chords(chosen, weight, offset, self.members, self.entries, self.size[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,9 @@ def relaxed(operation: Operation, limits: Sequence[Limits]) -> Relaxation:
         if math.isinf(operation.curve.domain):
             return lines
         # NaN makes every bound that needs it no bound
-        return Lines(*(torch.where(low > operation.curve.domain, part, math.nan) for part in vars(lines).values()))
+        return Lines(
+            *(torch.where(low > operation.curve.domain, part, math.nan) for part in vars(lines).values())
+        )
     if isinstance(operation, LargestOf):
         return _chords(operation, *limits[0])
     assert isinstance(operation, ProductOf)
@@ -183,6 +185,7 @@ def interval_through(
             _window(side, operation.members).amax(-1).reshape(-1, *operation.shape) for side in limits[0]
         )
     else:
+        assert isinstance(operation, ProductOf)
         low, high = _product_range(operation, limits)
         spread = rounding * torch.maximum(low.abs(), high.abs())
         low, high = low - spread, high + spread
@@ -219,14 +222,12 @@ def backward_through(
         back, shift, size = relaxation.backward(rows)
         return (back,), shift, size
     if isinstance(relaxation, Chords):
-        return _through_chords(operation, rows, relaxation)
+        return _through_chords(rows, relaxation)
     assert isinstance(relaxation, Plane)
     return _through_plane(operation, rows, relaxation)
 
 
-def _through_chords(
-    operation: Operation, rows: Tensor, chords: Chords
-) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
+def _through_chords(rows: Tensor, chords: Chords) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
     flat = rows.flatten(2)
     positive, negative = flat.clamp(min=0), flat.clamp(max=0)
     batch, count = len(chords.weight), rows.shape[1]
@@ -234,7 +235,9 @@ def _through_chords(
     terms = negative.unsqueeze(-1) * chords.weight.unsqueeze(1)
     back.index_add_(2, chords.members.flatten(), terms.flatten(2))
     taken = chords.members.expand(batch, -1, -1).gather(2, chords.chosen.unsqueeze(-1)).squeeze(-1)
-    back.scatter_add_(2, taken.unsqueeze(1).expand(-1, count, -1), positive.expand(batch, -1, -1).contiguous())
+    back.scatter_add_(
+        2, taken.unsqueeze(1).expand(-1, count, -1), positive.expand(batch, -1, -1).contiguous()
+    )
     shift = dot_rows(negative, chords.offset)
     return (back[..., : chords.entries],), shift, dot_rows(flat.abs(), chords.size)
 

@@ -31,8 +31,8 @@ class InputValue:
 class AffineMap:
     """(v₁, v₂, …) ↦ Σ W_i v_i + b, with W known only through products.
 
-    ``apply`` takes and gives one sample, as recorded; ``absolute`` is m ↦ Σ |W_i| m_i + |b|, of which the size of rounding
-    errors follows; ``transposed``, where there is a faster way than autograd, takes rows (R, *S) to W'rows.
+    ``apply`` takes and gives one sample, as recorded; ``absolute`` is m ↦ Σ |W_i| m_i + |b|, of which the size of
+    rounding errors follows; ``transposed``, where there is a faster way than autograd, takes rows (R, *S) to rows·W.
     """
 
     shape: Shape
@@ -113,7 +113,7 @@ class LargestOf:
 
 @dataclass(frozen=True, eq=False)
 class ProductOf:
-    """Σ_k x_ik·y_kj, both factors depending on the input: (b, i, k) and (b, k, j), as bmm takes them; or entry by entry."""
+    """Products of two factors that depend on the input: of matrices (b, i, k) and (b, k, j), or entry by entry."""
 
     shape: Shape
     inputs: tuple[int, ...]

@@ -18,10 +18,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-__all__ = ["Recorded", "Unreadable", "record"]
+__all__ = ["Recorded", "UnreadableError", "record"]
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """A sentence that says why a network cannot be read for a proof."""
 
 
@@ -43,7 +43,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False  # True would import the compiler, which takes longer than most proofs
 
     def __init__(self, sample: Tensor) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.steps: list[Recorded] = []
         self.depends = {id(sample)}
         self.alive: list[Any] = [sample]  # an id is a name only while the tensor lives
@@ -54,13 +54,15 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         involved = any(id(part) in self.depends for part in given)
         name = func._schema.name.split("::")[1]
         if involved and name in ("_local_scalar_dense", "item", "is_nonzero", "equal"):
-            raise Unreadable("it branches on the values of its input, so other inputs may take another way")
+            raise UnreadableError(
+                "it branches on the values of its input, so other inputs may take another way"
+            )
         out = func(*args, **kwargs)
         results, several = (tuple(out), True) if isinstance(out, tuple | list) else ((out,), False)
         self.alive += [args, kwargs, out]
         if involved:
             if func._schema.is_mutable:
-                raise Unreadable(f"{name} changes a tensor in place in a way that cannot be followed")
+                raise UnreadableError(f"{name} changes a tensor in place in a way that cannot be followed")
             self.depends |= {id(part) for part in results if isinstance(part, Tensor)}
             self.steps.append(Recorded(name, func, tuple(args), dict(kwargs), results, several))
         return out
@@ -78,7 +80,9 @@ def _plain_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
-def record(function: Callable[[Tensor], Tensor], sample: Tensor) -> tuple[Tensor, Tensor, list[Recorded], list[Any]]:
+def record(
+    function: Callable[[Tensor], Tensor], sample: Tensor
+) -> tuple[Tensor, Tensor, list[Recorded], list[Any]]:
     """(the sample, the result, every operation between them, what must stay alive while these are read).
 
     >>> _, _, steps, _ = record(lambda x: torch.relu(x) * 2 + torch.ones(1).sum(), torch.ones(1, 2))
@@ -91,5 +95,5 @@ def record(function: Callable[[Tensor], Tensor], sample: Tensor) -> tuple[Tensor
     with torch.no_grad(), _plain_attention(), recorder:
         result = functional(start)
     if not isinstance(result, Tensor):
-        raise Unreadable("it does not return one tensor")
+        raise UnreadableError("it does not return one tensor")
     return start, result, recorder.steps, recorder.alive

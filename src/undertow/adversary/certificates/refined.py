@@ -15,7 +15,12 @@ from undertow.adversary.certificates.slope_ascent import ascended_bounds
 __all__ = ["refined_gaps", "refined_radii"]
 
 _CHUNK = 2**21  # float64 entries of one array of rows with a slope each
-_FIRST, _GROWTH, _TRIALS, _HALVINGS = 1.03, 1.15, 12, 3  # factors tried beyond the radius known, then halved to 2 %
+_FIRST, _GROWTH, _TRIALS, _HALVINGS = (
+    1.03,
+    1.15,
+    12,
+    3,
+)  # factors tried beyond the radius known, then halved to 2 %
 
 
 def refined_gaps(
@@ -28,10 +33,12 @@ def refined_gaps(
     steps: int = 20,
     until: float = math.inf,
 ) -> Tensor:
-    """Lower bounds (B, k) of s_y − s_t over the balls, +inf at t = y; pairs beyond ``until`` are not refined further."""
+    """Lower bounds (B, k) of s_y − s_t over the balls, +inf at t = y; those beyond ``until`` are not refined."""
     graph = bounds.graph
     classes, shape, found = graph.classes, graph.operations[graph.output].shape, []
-    for part in torch.split(torch.arange(len(x), device=x.device), max(1, _CHUNK // (bounds.widest * classes))):
+    for part in torch.split(
+        torch.arange(len(x), device=x.device), max(1, _CHUNK // (bounds.widest * classes))
+    ):
         labels = y[part]
         ball = bounds.ball(x[part], eps[part])
         rows = difference_rows(labels, classes).reshape(len(part), classes, *shape)

@@ -1,20 +1,21 @@
 """Activations bounded by a line of its own for every row and neuron, and by the ball for all neurons together.
 
-For rows c and slopes a, with g = c·a, c·f(z) ≥ g·z + h holds for l ≤ z ≤ u with h = Σ_i min_{l_i ≤ t ≤ u_i} c_i f(t) − g_i t.
+For rows c and slopes a, with g = c·a, c·f(z) ≥ g·z + h for l ≤ z ≤ u with h = Σ_i min_{l_i ≤ t ≤ u_i} c_i f(t) − g_i t.
 Where also Σ_i w_i (z_i − ẑ_i)² ≤ ρ² is known, weak duality gives for every λ ≥ 0
 
     h = −λρ²/2 + Σ_i min_{l_i ≤ t ≤ u_i} [c_i f(t) − g_i t + λ w_i (t − ẑ_i)²/2]:
 
-the added term is at most λρ²/2 on the ball, so that taking it off again leaves a lower bound. λ = 0 is the bound without
-the ball; with w = 1, no limits and the layer's own ball this is the bound of SDP-CROWN (Chiu et al. 2025). The interval is
-cut into pieces, on each of which f lies between two lines (one and the same for a kink), so that the minimum is at the
-vertex of a parabola or at an end of its piece. By the envelope theorem the derivatives by a and λ are those with t held
-fixed.
+the added term is at most λρ²/2 on the ball, so that taking it off again leaves a lower bound. λ = 0 is the bound
+without the ball; with w = 1, no limits and the layer's own ball this is the bound of SDP-CROWN (Chiu et al. 2025). The
+interval is cut into pieces, on each of which f lies between two lines (one and the same for a kink), so that the minimum
+is at the vertex of a parabola or at an end of its piece. By the envelope theorem the derivatives by a and λ are those
+with t held fixed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -47,9 +48,7 @@ def pieces_of(curve: Curve, low: Tensor, high: Tensor) -> tuple[CurvePiece, ...]
         cuts = [low, low.clamp(min=0).minimum(high), high]
     else:
         cuts = [low + (high - low) * (part / _PIECES) for part in range(_PIECES)] + [high]
-    return tuple(
-        CurvePiece(start, stop, lines_around(curve, start, stop)) for start, stop in zip(cuts, cuts[1:], strict=False)
-    )
+    return tuple(CurvePiece(start, stop, lines_around(curve, start, stop)) for start, stop in pairwise(cuts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +81,7 @@ class RowSlopes:
         if self.coupling is None or self.level is None:
             terms = rows.abs() * self._offsets(rows, low, high)
             return back, terms.flatten(2).sum(2), size + terms.detach().abs().flatten(2).sum(2)
-        terms = self._coupled(rows, back, low, high, self.coupling, self.level)
+        terms = self._coupled(rows, back, self.coupling, self.level)
         paid = 0.5 * self.level * self.coupling.square.unsqueeze(1)
         sizes = size + paid.abs() + terms.detach().abs().flatten(2).sum(2)
         return back, terms.flatten(2).sum(2) - paid, sizes
@@ -97,9 +96,7 @@ class RowSlopes:
         moved = self.slope - slope
         return torch.where(rows >= 0, below - at_below * moved, above + at_above * moved)
 
-    def _coupled(
-        self, rows: Tensor, back: Tensor, low: Tensor, high: Tensor, coupling: BallCoupling, level: Tensor
-    ) -> Tensor:
+    def _coupled(self, rows: Tensor, back: Tensor, coupling: BallCoupling, level: Tensor) -> Tensor:
         """min over the pieces of (c·d − g)·t + c·b + λw(t − ẑ)²/2, with d·t + b the piece's line on the side of c."""
         column = (*level.shape, *[1] * (rows.ndim - 2))
         bend = level.reshape(column) * coupling.weight.unsqueeze(1)

@@ -31,9 +31,9 @@ def ascended_bounds(
 ) -> Tensor:
     """Lower bounds (B, K) of rows·scores with the slopes of all activations free.
 
-    Every row and neuron has a slope of its own, every row and layer a multiplier of the ball; each choice is a bound, and
-    of all that are tried the best is kept. Adam, in units of each activation's range of slopes; it ends where all bounds
-    exceed ``until``.
+    Every row and neuron has a slope of its own, every row and layer a multiplier of the ball; each choice is a bound,
+    and of all that are tried the best is kept. Adam, in units of each activation's range of slopes; it ends where all
+    bounds exceed ``until``.
     """
     output = bounds.graph.output
     best, _ = bounds.backward(ball, rows, output)
@@ -86,7 +86,7 @@ def _optimiser(
 def _starts(
     bounds: LinearBounds, ball: BallBounds, rows: Tensor, couplings: dict[int, BallCoupling]
 ) -> dict[int, RowSlopes]:
-    """Where the ascent begins: plain lines by the signs of the rows that reach each activation, chords with a coupling."""
+    """Where the ascent begins: lines by the signs of the rows that reach each activation, chords with a coupling."""
     met = bounds.rows_met(ball, rows)
     found = {}
     for index, operation in enumerate(bounds.graph.operations):

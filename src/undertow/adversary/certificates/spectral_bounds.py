@@ -53,8 +53,8 @@ def convolution_norm(kernel: Tensor) -> float:
 
     Padding by zeros and striding take a part of the convolution on the whole grid, whose norm is the supremum over
     frequencies of the norm of the (out, in) matrix K̂(ω) = Σ_t K_t exp(−iω·t). For fixed unit vectors u, v, u*K̂v is, but
-    for a phase, a trigonometric polynomial of degree m = (size − 1)/2 on each axis, so that its largest value is at most
-    1/cos(πm/n) per axis times that on a grid of n > 2m points (Ehlich & Zeller 1964; Pfister & Liang 2018).
+    for a phase, a trigonometric polynomial of degree m = (size − 1)/2 on each axis, so that its largest value is at
+    most 1/cos(πm/n) per axis times that on a grid of n > 2m points (Ehlich & Zeller 1964; Pfister & Liang 2018).
 
     >>> round(convolution_norm(torch.ones(1, 1, 3, dtype=torch.float64)), 2)    # a sum of three neighbours
     3.0

@@ -117,8 +117,8 @@ def dual_norms(rows: Array, norm: float) -> Array:
 def two_layer_of(graph: NetworkGraph, sample: Tensor) -> TwoLayer | None:
     """The two-layer form of a graph with at most one activation, on inputs like ``sample`` (1, …).
 
-    None for deeper graphs, for activations other than max(h, s·h) with 0 ≤ s < 1, and where the input also goes past the
-    activation. A graph without activation is a two-layer network of slope 1.
+    None for deeper graphs, for activations other than max(h, s·h) with 0 ≤ s < 1, and where the input also goes past
+    the activation. A graph without activation is a two-layer network of slope 1.
     """
     bends = [
         index
@@ -147,7 +147,11 @@ def two_layer_of(graph: NetworkGraph, sample: Tensor) -> TwoLayer | None:
     weight, _ = affine_rows(graph, each, source, 0)
     head, shift = affine_rows(graph, rows, graph.output, bends[0])
     return TwoLayer(
-        weight.flatten(1).cpu().numpy(), hidden, head.flatten(1).cpu().numpy(), shift.cpu().numpy(), slope=slope
+        weight.flatten(1).cpu().numpy(),
+        hidden,
+        head.flatten(1).cpu().numpy(),
+        shift.cpu().numpy(),
+        slope=slope,
     )
 
 
