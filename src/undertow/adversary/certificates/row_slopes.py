@@ -7,9 +7,9 @@ Where also Σ_i w_i (z_i − ẑ_i)² ≤ ρ² is known, weak duality gives for 
 
 the added term is at most λρ²/2 on the ball, so that taking it off again leaves a lower bound. λ = 0 is the bound
 without the ball; with w = 1, no limits and the layer's own ball this is the bound of SDP-CROWN (Chiu et al. 2025). The
-interval is cut into pieces, on each of which f lies between two lines (one and the same for a kink), so that the minimum
-is at the vertex of a parabola or at an end of its piece. By the envelope theorem the derivatives by a and λ are those
-with t held fixed.
+interval is cut into pieces, on each of which f lies between two lines (one and the same for a kink), so that the
+minimum is at the vertex of a parabola or at an end of its piece. By the envelope theorem the derivatives by a and λ are
+those with t held fixed.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ def steepest_found(
 
     A network is steep where it is steep along some direction v, so first steps go as far as the ball allows to the side
     of v on which ‖J‖ is larger, v the direction that J stretches most at the point before; later and shorter ones along
-    the gradient of ‖J‖, where there is one, as piecewise-linear networks do not have. No point is a sample itself: there
-    activations may be at their kinks, where autograd names a slope that no neighbour has.
+    the gradient of ‖J‖, where there is one, as piecewise-linear networks do not have. No point is a sample itself:
+    there activations may be at their kinks, where autograd names a slope that no neighbour has.
 
     >>> square = lambda x: (x**2).sum(1, keepdim=True) / 2            # ‖∇‖ = ‖x‖, so 1 + 0.5 at most
     >>> x, radius = torch.tensor([[1.0, 0.0]]).double(), torch.tensor([0.5]).double()
