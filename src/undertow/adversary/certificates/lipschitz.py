@@ -20,7 +20,7 @@ from undertow.adversary.geometry import check_norm
 from undertow.adversary.validation import as_labels
 from undertow.core.errors import InputError
 
-__all__ = ["LipschitzBracket", "lipschitz"]
+__all__ = ["LipschitzBracket", "lipschitz", "lipschitz_bounds"]
 
 _CHUNK = 2**22  # float64 entries of one array of Jacobian rows
 
@@ -103,7 +103,7 @@ def lipschitz(
         ).double()
     upper = torch.full_like(lower, math.inf)
     if graph is not None:
-        upper = _upper(graph, x, labels, reach, length, classifier.bounds)
+        upper = lipschitz_bounds(graph, x, labels, reach, length, classifier.bounds)
     if labels is not None:
         lower = lower.scatter(1, labels.unsqueeze(1), 0.0)
         upper = upper.scatter(1, labels.unsqueeze(1), 0.0)
@@ -131,7 +131,7 @@ def _function(
     return differences
 
 
-def _upper(
+def lipschitz_bounds(
     graph: NetworkGraph,
     x: Tensor,
     labels: Tensor | None,
@@ -139,6 +139,7 @@ def _upper(
     norm: float,
     box: tuple[float, float] | None,
 ) -> Tensor:
+    """Upper bounds (N,) of the Jacobian's norm over the balls, or with labels (N, k) of every difference's gradient."""
     bounds = LinearBounds(graph, norm, box)
     jacobian = JacobianBounds(bounds)
     classes, shape, found = graph.classes, graph.operations[graph.output].shape, []
