@@ -8,7 +8,7 @@ Printed are, for networks trained on scikit-learn's digits (64 pixels in [0, 1],
 - seconds for all radii, and how they grow with the number of points.
 
     python benchmarks/certificates.py                     about five minutes on one CPU core
-    python benchmarks/certificates.py --soundness         25 architectures, 5,000 samples: violations, of which none may be
+    python benchmarks/certificates.py --soundness         25 architectures, 5,000 samples, no violation allowed
     python benchmarks/certificates.py --narrow            narrow networks against their exact radii
 """
 

@@ -28,7 +28,8 @@ from undertow.config.trial import validate
 from undertow.probe.records import Record
 from undertow.store.progress import Beacon
 from undertow.store.record_files import encode_all
-from undertow.store.store import FinishedTrial, Store
+from undertow.store.store import Store
+from undertow.store.stored_trial import FinishedTrial
 
 MOMENTS = 200
 MEASURES = (("loss", "mean"), ("loss", "log10"), ("stable-rank", "hidden.weight"), ("accuracy", ""))

@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.adversary.accuracy import attack_cost as attack_cost
     from undertow.adversary.accuracy import robust_accuracy as robust_accuracy
-    from undertow.adversary.accuracy import robust_curve as robust_curve
     from undertow.adversary.certificates.lipschitz import LipschitzBracket as LipschitzBracket
     from undertow.adversary.certificates.lipschitz import lipschitz as lipschitz
     from undertow.adversary.certified_accuracy import certified_accuracy as certified_accuracy
     from undertow.adversary.classifier import Classifier as Classifier
     from undertow.adversary.risk import adversarial_risk as adversarial_risk
     from undertow.adversary.risk import risk_bound as risk_bound
+    from undertow.adversary.robust_curves import robust_curve as robust_curve
     from undertow.adversary.robustness import robustness as robustness
     from undertow.core.errors import UndertowError as UndertowError
+    from undertow.curvature.curvature_result import SharpnessResult as SharpnessResult
+    from undertow.curvature.hessian_sharpness import sharpness as sharpness
+    from undertow.curvature.hessian_trace import hessian_trace as hessian_trace
     from undertow.jacobian.cutting import chain as chain
     from undertow.jacobian.cutting import split as split
     from undertow.jacobian.norms import JacobianNorms as JacobianNorms
@@ -33,6 +36,8 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.jacobian.seams import seams as seams
     from undertow.measures.collaboration import collaboration as collaboration
     from undertow.measures.energy import energy as energy
+    from undertow.measures.kkt import kkt as kkt
+    from undertow.measures.margins import margins as margins
     from undertow.measures.rank import stable_rank as stable_rank
     from undertow.probe.probe import Probe as Probe
     from undertow.store.store import Store as Store
@@ -46,13 +51,19 @@ _WHERE = {
     "seams": "undertow.jacobian.seams",
     "split": "undertow.jacobian.cutting",
     "chain": "undertow.jacobian.cutting",
+    # Curvature of the loss in the parameters
+    "sharpness": "undertow.curvature.hessian_sharpness",
+    "SharpnessResult": "undertow.curvature.curvature_result",
+    "hessian_trace": "undertow.curvature.hessian_trace",
     # Measures of a network and data at one moment
     "energy": "undertow.measures.energy",
     "collaboration": "undertow.measures.collaboration",
     "stable_rank": "undertow.measures.rank",
+    "margins": "undertow.measures.margins",
+    "kkt": "undertow.measures.kkt",
     # Robustness from both sides: attacks, certificates, exact radii
     "robust_accuracy": "undertow.adversary.accuracy",
-    "robust_curve": "undertow.adversary.accuracy",
+    "robust_curve": "undertow.adversary.robust_curves",
     "attack_cost": "undertow.adversary.accuracy",
     "certified_accuracy": "undertow.adversary.certified_accuracy",
     "lipschitz": "undertow.adversary.certificates.lipschitz",

@@ -10,7 +10,6 @@ from torch import nn
 
 from tests.adversary.cases import decisions, digits, mlp, parity, points
 from undertow.adversary import Classifier, Groups, robust_accuracy, robust_curve
-from undertow.adversary.attacks import sequence
 from undertow.adversary.attacks.search import Search
 from undertow.adversary.classifier import margins_of
 from undertow.adversary.geometry import lengths
@@ -111,7 +110,7 @@ def test_pgd_has_as_many_starts_as_its_name_says(
         drawn.append(1)
         return search.x
 
-    monkeypatch.setattr(sequence, "random_start", start)
+    monkeypatch.setattr("undertow.adversary.attacks.pgd.random_start", start)
     robust_accuracy(net, x[:10], y[:10], eps=0.1, attack=attack, certify=False)
     assert len(drawn) == starts  # beside the first, which is the sample itself
 

@@ -24,8 +24,7 @@ def test_what_an_attack_costs_where_it_breaks_nothing(
     attack: str, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The forecast is the count: of forward passes by calls of the network, of backward passes by its gradient."""
-    monkeypatch.setattr("undertow.adversary.attacks.sequence.QUERIES", 30)
-    monkeypatch.setattr("undertow.adversary.attacks.cost.QUERIES", 30)
+    monkeypatch.setattr("undertow.adversary.attacks.square.QUERIES", 30)
     net, x = mlp(3, inputs=5, width=12, outputs=classes), points(3, 30, 5)
     y = decisions(net, x)
     asked = {"forward": 0, "backward": 0}

@@ -48,7 +48,7 @@ def test_a_network_that_hides_two_classes_is_found_out_in_data_sorted_by_class()
 )
 def test_neither_order_nor_chunks_matter(attack: str, norm: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """In float64, where products of other batch sizes round alike to 15 digits."""
-    monkeypatch.setattr("undertow.adversary.attacks.sequence.QUERIES", 60)
+    monkeypatch.setattr("undertow.adversary.attacks.square.QUERIES", 60)
     net, x = mlp(3, inputs=5, width=12, outputs=4), points(3, 40, 5)
     y = decisions(net, x)
     y[::7] = (y[::7] + 1) % 4

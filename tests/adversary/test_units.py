@@ -57,7 +57,7 @@ def case() -> tuple[nn.Sequential, Tensor, Tensor]:
 def test_robust_accuracy_and_distances(
     attack: str, kind: str, size: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("undertow.adversary.attacks.sequence.QUERIES", 40)
+    monkeypatch.setattr("undertow.adversary.attacks.square.QUERIES", 40)
     net, x, y = case()
     unit = size if kind == "inputs" else 1.0
     box = (-1.0, 1.0) if size < 1 else None

@@ -16,8 +16,8 @@ from undertow.config.study_files import apply_overrides, load_study
 from undertow.core.errors import ConfigError, InputError
 from undertow.execution.engines.worker import attempt
 from undertow.execution.footprint import check_memory, free_memory, least_bytes
+from undertow.measures import MEASURES
 from undertow.probe import Probe, measure
-from undertow.probe.measures import MEASURES
 from undertow.store.store import Store
 
 STUDY = """
@@ -77,23 +77,20 @@ def test_the_name_of_a_file_may_be_anything(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"name": "robust-accuracy", "eps": 0.5}, "eps of robust-accuracy are a list of numbers"),
-        (
-            {"name": "robust-accuracy", "eps": ["a"]},
-            "eps = 'a' of robust-accuracy must be a positive, finite number",
-        ),
-        ({"name": "robust-accuracy", "seed": -1}, "seed = -1 must be a whole number, 0 or more"),
-        ({"name": "robust-accuracy", "seed": 10**30}, "seed = a number so large must be a whole number"),
-        (
-            {"name": "robust-accuracy", "unit": True},
-            "unit = True of robust-accuracy must be a positive, finite number",
-        ),
-        ({"name": "robust-accuracy", "norm": "1"}, "'1'"),
-        ({"name": "collaboration", "seam": 3}, "seam = 3 must be a word"),
-        ({"name": "chain", "seams": "hidden"}, "seams = 'hidden' must be a list of words"),
-        ({"name": "loss", "kind": ["bce"]}, r"\['bce'\] is not a loss"),
-        ({"name": "bias-search", "reach": "far"}, "reach = 'far' must be a finite number"),
-        ({"name": "feature-cosines", "pairs": 1}, "pairs = 1 must be true or false"),
+        ({"name": "robust-accuracy", "eps": 0.5}, "robust-accuracy.eps = 0.5 must be a list"),
+        ({"name": "robust-accuracy", "eps": ["a"]}, "robust-accuracy.eps.0 = 'a': should be a valid number"),
+        ({"name": "robust-accuracy", "seed": -1}, "seed = -1: should be greater than or equal to 0"),
+        ({"name": "robust-accuracy", "seed": 10**30}, "seed = a number of 31 digits: should be less than"),
+        ({"name": "robust-accuracy", "unit": True}, "unit = True: should be a valid number"),
+        ({"name": "robust-accuracy", "norm": "1"}, "norm = '1' is not known; choose from: 2, inf"),
+        ({"name": "robust-accuracy", "attack": "pdg"}, "attack 'pdg' is unknown: did you mean 'pgd'"),
+        ({"name": "robust-accuracy", "self": 3}, "robust-accuracy.self is not a setting"),
+        ({"name": "collaboration", "seam": 3}, "collaboration.seam = 3: should be a valid string"),
+        ({"name": "collaboration"}, "collaboration.seam is missing"),
+        ({"name": "chain", "seams": "hidden"}, "chain.seams = 'hidden' must be a list"),
+        ({"name": "loss", "kind": ["bce"]}, r"loss.kind = \['bce'\] is not known; did you mean 'bce'"),
+        ({"name": "bias-search", "reach": "far"}, "bias-search.reach = 'far': should be a valid number"),
+        ({"name": "feature-cosines", "pairs": 1}, "feature-cosines.pairs = 1: should be a valid boolean"),
     ],
 )
 def test_a_measure_of_the_wrong_shape_is_one_sentence(table: dict[str, Any], said: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from undertow.data.catalogue import Entry, Package, RawFile
+from undertow.data.catalogue import CatalogueEntry, Package, RawFile
 
 
 def idx(values: np.ndarray) -> bytes:
@@ -34,12 +34,12 @@ def contents() -> dict[str, bytes]:
 
 def entry(
     mirrors: tuple[str, ...] = (), archives: tuple[str, ...] = (), package: Package | None = None
-) -> Entry:
+) -> CatalogueEntry:
     files = tuple(
         RawFile(name, hashlib.md5(raw).hexdigest(), len(raw), "test" if "test" in name else "train")
         for name, raw in contents().items()
     )
-    return Entry("tiny", "ten pictures", "none", "idx", files, mirrors, archives, package)
+    return CatalogueEntry("tiny", "ten pictures", "none", "idx", files, mirrors, archives, package)
 
 
 def write_gz(folder: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 import vl_convert
 
 from undertow.core.errors import InputError
-from undertow.drawing.cosine_maps import cosine_map
-from undertow.drawing.curves import curves_by_seed
-from undertow.drawing.heat_maps import heat_map
+from undertow.drawing.axis import Axis
+from undertow.drawing.heat_map import HeatMap
+from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.shades import shade, shades
 from undertow.studies.co_correlation.colours import of_q, of_widths
 
@@ -45,22 +45,22 @@ def grid() -> polars.DataFrame:
 
 def test_a_heat_map_carries_means_and_extremes_over_seeds() -> None:
     last = grid().filter(polars.col("epoch") == 1)
-    figure = heat_map(last, x="width", y="q", value="value", title="made up", beside=("epoch",))
+    figure = HeatMap(x="width", y="q", value="value", title="made up", beside=("epoch",)).draw(last)
     cells = {(row["width"], row["q"]): row for row in values_in(figure)}
     assert cells[16, 0.25]["mean"] == pytest.approx(16 * 1.25 + 1 + 1)
     assert (cells[16, 0.25]["low"], cells[16, 0.25]["high"]) == (21.0, 23.0)
     assert cells[64, 0.25]["pale"]
     assert not cells[16, -0.15]["pale"]
     assert "made up; mean of 2 seeds" in vl_convert.vegalite_to_svg(figure.to_json())
-    fixed = heat_map(last, x="width", y="q", value="value", title="", domain=(0.0, 1000.0))
+    fixed = HeatMap(x="width", y="q", value="value", title="", domain=(0.0, 1000.0)).draw(last)
     assert not any(row["pale"] for row in values_in(fixed))
 
 
 def test_a_wide_range_of_positive_values_is_coloured_by_its_logarithm() -> None:
     wide = grid().with_columns(value=10.0 ** (polars.col("width") / 16))
-    figure = heat_map(wide, x="width", y="q", value="value", title="")
+    figure = HeatMap(x="width", y="q", value="value", title="").draw(wide)
     assert '"log"' in figure.to_json()
-    assert '"log"' not in heat_map(grid(), x="width", y="q", value="value", title="").to_json()
+    assert '"log"' not in HeatMap(x="width", y="q", value="value", title="").draw(grid()).to_json()
 
 
 def test_a_cell_without_a_number_takes_no_part_in_the_colours() -> None:
@@ -69,29 +69,21 @@ def test_a_cell_without_a_number_takes_no_part_in_the_colours() -> None:
         .then(float("inf"))
         .otherwise(polars.col("value"))
     )
-    figure = heat_map(spoilt, x="width", y="q", value="value", title="")
+    figure = HeatMap(x="width", y="q", value="value", title="").draw(spoilt)
     cells = {(row["width"], row["q"]): row for row in values_in(figure)}
     assert cells[64, 0.25]["pale"] is None
     assert cells[64, -0.15]["pale"]
     domain = figure.to_dict()["layer"][0]["encoding"]["color"]["scale"]["domain"]
     assert domain == [cells[16, -0.15]["mean"], cells[64, -0.15]["mean"]]
     with pytest.raises(InputError, match="no finite"):
-        heat_map(grid().with_columns(value=float("nan")), x="width", y="q", value="value", title="")
+        HeatMap(x="width", y="q", value="value", title="").draw(grid().with_columns(value=float("nan")))
 
 
 def test_a_cosine_of_one_is_orange_and_of_minus_one_blue() -> None:
-    cells = polars.DataFrame({"feature": [0, 1, 2], "neuron": [0, 0, 0], "value": [1.0, -1.0, 0.0]})
-    figure = cosine_map(
-        cells,
-        x="feature",
-        y="neuron",
-        x_title="feature",
-        y_title="neuron",
-        side=90,
-        number=".1f",
-        letters=8,
-        order=[2, 0, 1],
-    )
+    cells = polars.DataFrame({"feature": [0, 1, 2], "neuron": 0, "seed": 0, "value": [1.0, -1.0, 0.0]})
+    figure = HeatMap(
+        x="feature", y="neuron", cosines=True, side=90, number=".1f", letters=8, order=[2, 0, 1]
+    ).draw(cells)
     picture = vl_convert.vegalite_to_svg(figure.to_json())
     cell = r'cosine: ([−\d]+);[^>]*d="M([\d.]+),[^>]*fill="rgb\((\d+), (\d+), (\d+)\)'
     found = {
@@ -105,15 +97,13 @@ def test_a_cosine_of_one_is_orange_and_of_minus_one_blue() -> None:
 
 def test_curves_take_the_colours_they_are_given_and_name_every_point() -> None:
     tidy = grid().filter(polars.col("q") == 0.25)
-    figure = curves_by_seed(
-        tidy,
+    figure = LinePlot(
         x="epoch",
-        y="ϱ",
+        y=Axis("ϱ", domain=(0.0, 100.0)),
         colour="width",
         colours=of_widths([16, 64]),
-        domain=(0.0, 100.0),
         title="made up",
-    )
+    ).draw(tidy)
     text = figure.to_json()
     assert all(colour in text for colour in of_widths([16, 64]).values())
     point = next(row for row in values_in(figure) if row["width"] == "16" and row["epoch"] == 1)

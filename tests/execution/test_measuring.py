@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests import test_probe
 from tests.execution.sweeps import fingerprint, tiny_study
+from tests.probe import test_probe
 from undertow.config.grid import StudyConfig
 from undertow.core.errors import ConfigError, StoreError
 from undertow.execution.build import build_data, build_network, build_recipe
@@ -19,7 +19,7 @@ from undertow.execution.engines.here import Here
 from undertow.execution.engines.worker import Orders, work
 from undertow.execution.group import run_group
 from undertow.execution.sweep import sweep
-from undertow.probe.measures import MEASURES
+from undertow.measures import MEASURES, Listed
 from undertow.store.store import Store
 from undertow.training import StepTaken, Trainer
 
@@ -79,7 +79,7 @@ def tracking_study() -> StudyConfig:
 def test_trackers_see_every_step_of_their_own_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(MEASURES, "path", test_probe.Path)
+    monkeypatch.setitem(MEASURES.lines, "path", Listed("path", "tests.probe.test_probe:Path"))
     store, study = Store(tmp_path), tracking_study()
     sweep(store, study, engine=Here())
     trial = study.points[4].trial
@@ -96,7 +96,7 @@ def test_trackers_see_every_step_of_their_own_network(
 
 
 def test_trackers_resume_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MEASURES, "path", test_probe.Path)
+    monkeypatch.setitem(MEASURES.lines, "path", Listed("path", "tests.probe.test_probe:Path"))
     study = tracking_study()
     whole, stopped = Store(tmp_path / "whole"), Store(tmp_path / "stopped")
     sweep(whole, study, engine=Here())
@@ -108,7 +108,7 @@ def test_trackers_resume_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_member_that_diverged_is_no_longer_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MEASURES, "path", test_probe.Path)
+    monkeypatch.setitem(MEASURES.lines, "path", Listed("path", "tests.probe.test_probe:Path"))
     study = tiny_study(
         training={"optimizer": "gd", "learning_rate": 0.05, "epochs": 40},
         probe={"measures": ["path"], "every": 1},

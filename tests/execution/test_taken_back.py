@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +17,8 @@ from undertow.config.grid import StudyConfig
 from undertow.execution.build import build_data, build_network, build_recipe
 from undertow.execution.engines.here import Here
 from undertow.execution.sweep import sweep
-from undertow.probe.measures import MEASURES
+from undertow.measures import MEASURES, Listed
+from undertow.measures.named_measure import NamedMeasure
 from undertow.store.store import Store
 from undertow.training import StepTaken, Trainer
 
@@ -124,8 +124,7 @@ def test_other_schedules_are_met_at_the_next_epoch_that_is_kept(every: int | str
         assert len([r for r in records if (r.measure, r.key) == ("loss", "mean")]) == len(steps)
 
 
-@dataclass(frozen=True)
-class Road:
+class Road(NamedMeasure):
     """Sums what every step moved, and counts what was taken back."""
 
     name: ClassVar[str] = "road"
@@ -162,7 +161,7 @@ class Traveller:
 
 
 def test_trackers_go_back_with_their_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MEASURES, "road", Road)
+    monkeypatch.setitem(MEASURES.lines, "road", Listed("road", f"{__name__}:Road"))
     plan = study(probe={"measures": ["loss", "road"], "every": "epoch"})
     whole, stopped = Store(tmp_path / "whole"), Store(tmp_path / "stopped")
     assert sweep(whole, plan, engine=Here()).complete

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from undertow.probe.measures import MEASURES
+from undertow.measures import MEASURES
 
 _DATA: list[dict[str, Any]] = [
     {"name": "kou-mixture", "n": 6, "d": 12, "sigma_p": 0.3},

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
+from undertow.core.networks import DenseChain, read_dense
 from undertow.core.status import Status
-from undertow.jacobian import layered
-from undertow.jacobian.batched_norms import layers_alike, norms_together
+from undertow.jacobian.batched_norms import batched_norms, layers_alike
 from undertow.jacobian.factor import Factor
-from undertow.jacobian.layered import LayeredOperator, layers_of
+from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.norms import jacobian_norms
 from undertow.jacobian.operator import AutogradOperator
 
@@ -53,7 +53,7 @@ def make(
 @pytest.mark.parametrize("name", SHAPES)
 def test_bounds_hold_for_every_sample_of_every_network(name: str, dtype: torch.dtype) -> None:
     nets, x = make(name, dtype=dtype)
-    several = norms_together(nets, x)
+    several = batched_norms(nets, x)
     for net, found in zip(nets, several, strict=True):
         true = dense_norms(net, x)
         assert found.status.ok
@@ -68,19 +68,19 @@ def test_bounds_hold_for_every_sample_of_every_network(name: str, dtype: torch.d
 @pytest.mark.parametrize("budget", [1, 400_000])
 def test_chunks_change_nothing_but_memory(budget: int) -> None:
     nets, x = make("wide relu")
-    whole = norms_together(nets, x)
-    for one, other in zip(whole, norms_together(nets, x, memory_budget=budget), strict=True):
+    whole = batched_norms(nets, x)
+    for one, other in zip(whole, batched_norms(nets, x, memory_budget=budget), strict=True):
         torch.testing.assert_close(one.value, other.value, rtol=1e-9, atol=0)
 
 
 def test_running_out_of_memory_halves_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     nets, x = make("narrow relu")
-    expected = norms_together(nets, x)
+    expected = batched_norms(nets, x)
     at = LayeredOperator.at.__func__  # type: ignore[attr-defined]
     sizes = []
 
     def scarce(
-        cls: type[LayeredOperator], networks: list[layered.Layers], points: Tensor, **options: Any
+        cls: type[LayeredOperator], networks: list[DenseChain], points: Tensor, **options: Any
     ) -> LayeredOperator:
         if options:
             return at(cls, networks, points, **options)  # type: ignore[no-any-return]
@@ -90,20 +90,20 @@ def test_running_out_of_memory_halves_the_chunk(monkeypatch: pytest.MonkeyPatch)
         return at(cls, networks, points)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(LayeredOperator, "at", classmethod(scarce))  # type: ignore[arg-type]
-    for one, other in zip(expected, norms_together(nets, x), strict=True):
+    for one, other in zip(expected, batched_norms(nets, x), strict=True):
         torch.testing.assert_close(one.value, other.value)
     assert sizes == [1, 11, 6, 3, 3, 3, 2]
 
 
 def test_a_warm_start_is_tracked_and_promises_what_it_can() -> None:
     nets, x = make("wide relu")
-    cold = norms_together(nets, x, keep_vectors=True)
+    cold = batched_norms(nets, x, keep_vectors=True)
     with torch.no_grad():
         for net in nets:
             for parameter in net.parameters():
                 parameter.mul_(1.001).add_(1e-4 * torch.randn_like(parameter))
     start = [norms.vectors.half() for norms in cold if norms.vectors is not None]
-    for net, warm, before in zip(nets, norms_together(nets, x, start=start), cold, strict=True):
+    for net, warm, before in zip(nets, batched_norms(nets, x, start=start), cold, strict=True):
         true = dense_norms(net, x).detach()
         assert warm.status is Status.TRACKED
         assert bool((warm.steps < before.steps).all())
@@ -111,7 +111,7 @@ def test_a_warm_start_is_tracked_and_promises_what_it_can() -> None:
         assert bool((true <= warm.value + warm.error).all())
         assert bool((warm.risk <= 0.01 / len(x) + 1e-12).all())  # the error answers for the usual risk
     with pytest.raises(InputError, match="warm starts need the same samples"):
-        norms_together(nets, x[:5], start=start)
+        batched_norms(nets, x[:5], start=start)
 
 
 def test_only_networks_of_one_shape_are_one_batch() -> None:
@@ -124,7 +124,7 @@ def test_only_networks_of_one_shape_are_one_batch() -> None:
     )
     assert layers_alike(make("by autograd")[0], x) is None
     mixed = [nets[0], nn.Sequential(nn.Linear(70, 30), nn.ReLU()).double().eval()]
-    for net, found in zip(mixed, norms_together(mixed, x), strict=True):
+    for net, found in zip(mixed, batched_norms(mixed, x), strict=True):
         torch.testing.assert_close(found.value, dense_norms(net, x), rtol=1e-3, atol=0)
 
 
@@ -162,7 +162,7 @@ def test_masks_of_booleans_are_slopes() -> None:
     """On a GPU a ReLU's slopes are booleans; the products must be the same."""
     for name in ("wide relu", "kernel side", "whole"):
         nets, x = make(name)
-        several = [layers for net in nets if (layers := layers_of(net)) is not None]
+        several = [layers for net in nets if isinstance(layers := read_dense(net), DenseChain)]
         slopes = LayeredOperator.at(several, x)
         masks = LayeredOperator(
             slopes.factors, tuple(None if s is None else s > 0 for s in slopes.slopes), slopes.counts
@@ -216,9 +216,9 @@ def test_a_gpu_keeps_the_promises(width: int) -> None:
         torch.manual_seed(seed)
         nets.append(nn.Sequential(nn.Linear(784, width, bias=False), nn.ReLU()).eval().cuda())
     x = torch.rand(40, 784, generator=torch.Generator().manual_seed(0)).cuda()
-    cold = norms_together(nets, x, keep_vectors=True)
+    cold = batched_norms(nets, x, keep_vectors=True)
     start = [norms.vectors for norms in cold if norms.vectors is not None]
-    for several in (cold, norms_together(nets, x, start=start)):
+    for several in (cold, batched_norms(nets, x, start=start)):
         for net, found in zip(nets, several, strict=True):
             weight = net.get_parameter("0.weight").detach().double()
             masked = (x.double() @ weight.T > 0)[:, :, None] * weight

@@ -10,7 +10,8 @@ import torch
 import undertow as ut
 from undertow.core.status import Status
 from undertow.jacobian.factor import Factor
-from undertow.jacobian.krylov import _mixed, _Run
+from undertow.jacobian.krylov import _Run
+from undertow.jacobian.lanczos_vectors import unit_starts
 from undertow.jacobian.layered import LayeredOperator
 
 from ..model_cases import CASES
@@ -99,7 +100,7 @@ def test_warm_starts_miss_a_new_direction_no_more_often_than_they_say() -> None:
     warm = torch.zeros(1, size)
     warm[0, 1] = 1.0
     run = _Run(operator, start[:1], warm, 1e-3, 10, risk, False)
-    missed = _mixed(start, warm.expand(count, size))[:, 0].abs() < math.exp(-run.log_promise)
+    missed = unit_starts(start, warm.expand(count, size))[:, 0].abs() < math.exp(-run.log_promise)
     assert 0.1 < float(missed.double().mean()) <= risk
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 import undertow as ut
 from undertow.core.errors import InputError, ModelError
 from undertow.core.status import Status
+from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.norms import matrix_norm
 
 from ..model_cases import CASES, Case, dense_jacobians, dense_norms
@@ -338,3 +340,22 @@ def test_an_operator_works_where_gradients_are_off(mode: Callable[[], AbstractCo
         torch.testing.assert_close(operator.jvp(torch.ones(6, 5)), dense.sum(2), check_dtype=False)
         torch.testing.assert_close(operator.vjp(torch.ones(6, 4)), dense.sum(1), check_dtype=False)
         torch.testing.assert_close(operator.take(torch.tensor([1, 2])).rows(), dense[1:3], check_dtype=False)
+
+
+def test_a_linear_network_is_read_at_one_sample_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All samples have the same Jacobian: one operator as given serves the choice of the method and the norm."""
+    made: list[int] = []
+    plain = LayeredOperator.at.__func__  # type: ignore[attr-defined]
+
+    def counted(cls: type[LayeredOperator], /, networks: Any, x: Tensor, **options: Any) -> LayeredOperator:
+        if options.get("noise") is None and options.get("dtype") is None:
+            made.append(len(x))
+        found: LayeredOperator = plain(cls, networks, x, **options)
+        return found
+
+    monkeypatch.setattr(LayeredOperator, "at", classmethod(counted))
+    first, second = nn.Linear(5, 4), nn.Linear(4, 3)
+    norms = ut.jacobian_norms(nn.Sequential(first, second).eval(), torch.randn(7, 5))
+    assert made == [1]
+    expected = torch.linalg.matrix_norm((second.weight @ first.weight).detach().double(), 2)
+    torch.testing.assert_close(norms.value, expected.expand(7), rtol=1e-5, atol=0)

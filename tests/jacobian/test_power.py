@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 import undertow as ut
+from undertow.core.networks import DenseChain, read_dense
 from undertow.core.status import Status
-from undertow.jacobian.layered import LayeredOperator, layers_of
+from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.power import power_iteration
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "authors_power_iteration.npz"
@@ -32,8 +33,8 @@ def test_authors_form_reproduces_what_their_code_returned(size: str, steps: int)
         start = torch.from_numpy(stored[f"{size}/start_{steps}"])
         expected = torch.from_numpy(stored[f"{size}/norms_{steps}"])
         exact = torch.from_numpy(stored[f"{size}/exact"])
-    layers = layers_of(net)
-    assert layers is not None
+    layers = read_dense(net)
+    assert isinstance(layers, DenseChain)
     operator = LayeredOperator.at([layers], x)
     found, _, _ = power_iteration(operator, start, form="authors", tolerance=1e-4, max_steps=steps)
     torch.testing.assert_close(found, expected, rtol=3e-7, atol=0)

@@ -19,7 +19,8 @@ from undertow.execution.sweep import sweep
 from undertow.probe.records import Record
 from undertow.store.provenance import environment
 from undertow.store.record_files import encode_all
-from undertow.store.store import FinishedTrial, Store
+from undertow.store.store import Store
+from undertow.store.stored_trial import FinishedTrial
 from undertow.studies import find
 
 _MOMENTS = range(0, 301, 20)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.stores import own_study, publish_stable_rank
-from undertow.cli.app import main
+from undertow.cli import main
 from undertow.store.store import Store
 from undertow.studies import find
 

@@ -98,10 +98,10 @@ def test_commands_say_where_the_pipe_is(store: Store, tmp_path: Path) -> None:
 def test_pipes_elsewhere_in_the_store(store: Store) -> None:
     label = store.labels()[0]
     replaced_by_pipe(store.path / "studies" / f"{label}.json")
-    assert soon(lambda: store.study(label)).config.label == label  # from its copy, which mends it
+    assert soon(lambda: store.study(label)).label == label  # from its copy, which mends it
     assert (store.path / "studies" / f"{label}.json").is_file()
     replaced_by_pipe(store.path / "studies" / f"{label}.copy")
-    assert soon(lambda: store.add_study(tiny_study(grid={"seed": [0, 1]}))).config.label == label
+    assert soon(lambda: store.add_study(tiny_study(grid={"seed": [0, 1]}))).label == label
     (store.path / "locks").mkdir(exist_ok=True)
     replaced_by_pipe(store.path / "locks" / ".guard")
     error = soon(lambda: Lock(store.path / "locks" / "g.lock").__enter__())
@@ -200,7 +200,7 @@ def test_a_copied_study_file_is_listed_once_and_named(
     source = store.path / "studies" / f"{label}.json"
     for name in ("tiny-copy.json", f"{label} (1).json", f"{label}.json.bak"):
         shutil.copy(source, store.path / "studies" / name)
-    assert [each.config.label for each in store.studies()] == [label]
+    assert [each.label for each in store.studies()] == [label]
     assert len(store.frame()) == len(store.frame(store.study(label)))
     assert call("show", store.path, "--json") == 0
     shown = json.loads(capsys.readouterr().out)
@@ -217,7 +217,7 @@ def test_a_copied_study_file_is_listed_once_and_named(
     source.unlink()
     source.with_suffix(".copy").unlink()
     (store.path / "studies" / f"{label} (1).json").unlink()
-    assert [each.config.label for each in store.studies()] == [label]  # renamed: still the study
+    assert [each.label for each in store.studies()] == [label]  # renamed: still the study
 
 
 @pytest.mark.parametrize("trials", [None, 3, [["../../etc", {}]], [[7, {}]], [["0" * 16]], [["0" * 16, 5]]])
@@ -264,3 +264,27 @@ def test_resume_on_a_read_only_file_system_is_a_sentence(damaged: bool, store: S
     else:  # all is finished and whole: nothing has to be written
         assert done.returncode == 0, done.stderr
         assert "2 of 2 trials finished" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"name": "../../etc"}, {"part": "a/b"}, {"variant": None}, {"seed_set": "."}, {"grid": {"seed": ["x"]}}],
+)
+def test_a_study_whose_names_lead_elsewhere_is_damaged(changes: dict[str, Any], store: Store) -> None:
+    (label,) = store.labels()
+    path = store.path / "studies" / f"{label}.json"
+    document = unseal(path.read_bytes(), path)
+    for ending in ("json", "copy"):
+        changed = seal({**document, "study": {**document["study"], **changes}})
+        path.with_suffix(f".{ending}").write_bytes(changed)
+    with pytest.raises(StoreError, match="not named as a study is"):
+        store.study(label)
+
+
+def test_a_replication_is_followed_beside_the_study_itself(store: Store) -> None:
+    (own,) = store.labels()
+    grid = {"grid": {"seed": [5, 6]}, "seed_set": "5-6"}
+    store.add_study(tiny_study(**grid))
+    follower = Follower(Folder(store.path))
+    follower.look()
+    assert sorted(follower.parts) == sorted([own, f"{own}.seeds-5-6"])

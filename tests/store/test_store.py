@@ -49,7 +49,7 @@ def test_every_flipped_byte_of_a_trial_is_found_and_its_file_named(store: Store)
 
 def test_every_flipped_byte_of_a_study_is_found_and_mended(store: Store) -> None:
     (stored,) = store.studies()
-    label = stored.config.label
+    label = stored.label
     path = store.path / "studies" / f"{label}.json"
     whole = path.read_bytes()
     for position in range(len(whole)):

@@ -11,10 +11,11 @@ import torch
 
 from undertow.adversary import Classifier, robust_accuracy
 from undertow.config.grid import StudyConfig
-from undertow.config.trial import NamedData, TrialConfig, TwoLayerModel, validate
+from undertow.config.trial import TrialConfig, validate
 from undertow.core.errors import ConfigError
 from undertow.data.loading import load
 from undertow.data.local import State
+from undertow.data.named_data import NamedData
 from undertow.data.sources import check
 from undertow.data.tasks import relabel
 from undertow.execution.build import build_data, build_network
@@ -22,11 +23,12 @@ from undertow.execution.engines.here import Here
 from undertow.execution.sweep import sweep
 from undertow.measures.collaboration import collaboration
 from undertow.measures.energy import energy
+from undertow.models import TwoLayerModel
 from undertow.probe.schedule import Schedule
 from undertow.report.figures import draw
 from undertow.store.store import Store
 from undertow.studies.co_correlation import STUDY
-from undertow.studies.co_correlation.risk_bound import both_sides
+from undertow.studies.co_correlation.risk_bound.claims import both_sides
 from undertow.studies.kit.claim import Verdict
 from undertow.studies.kit.ledger import ledger
 from undertow.studies.kit.reproduction import reproductions
@@ -163,7 +165,7 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def test_a_small_run_ends_in_figures_and_verdicts(ran: tuple[str, Store]) -> None:
     variant, store = ran
-    there = {each.config.part for each in store.studies()}
+    there = {each.part for each in store.studies()}
     if variant == "paper":
         (whole,) = reproductions(store)
         drawn = {path.name for path in draw(whole)}
@@ -187,10 +189,10 @@ def test_the_share_left_over_cannot_rise_in_linear_networks(ran: tuple[str, Stor
 def test_what_is_measured_is_the_trained_network_on_test_points(ran: tuple[str, Store]) -> None:
     """Against the functions themselves, on the stored weights; robust accuracy on raw images with pixels in [0, 1]."""
     variant, store = ran
-    study = next(each for each in store.studies() if each.config.part == "grid")
+    study = next(each for each in store.studies() if each.part == "grid")
     trial, columns = study.trials[-1]
     stored = store.trial(trial)
-    config = stored.config
+    config = validate(TrialConfig, stored.settings)
     assert isinstance(config.data, NamedData)
     test = build_data(config.data.model_copy(update={"split": "test", "limit": 300}))
     net = build_network(config, test)

@@ -11,10 +11,11 @@ import pytest
 
 from undertow.core.errors import InputError
 from undertow.studies.co_correlation import STUDY
-from undertow.studies.co_correlation.dynamics import fig_3_width, shares_of_rise
-from undertow.studies.co_correlation.estimators import deviations
-from undertow.studies.co_correlation.grid import outcomes
-from undertow.studies.co_correlation.robustness import matched_pairs
+from undertow.studies.co_correlation.estimators.claims import deviations
+from undertow.studies.co_correlation.outcomes import outcomes
+from undertow.studies.co_correlation.rise.claims import shares_of_rise
+from undertow.studies.co_correlation.rise.figures import fig_3_width
+from undertow.studies.co_correlation.robustness.claims import matched_pairs
 from undertow.studies.kit.claim import Verdict
 
 CLAIMS = {claim.id: claim.test for claim in STUDY.claims}

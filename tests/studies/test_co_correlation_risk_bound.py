@@ -8,8 +8,9 @@ import polars
 import pytest
 
 from undertow.core.errors import InputError
-from undertow.studies.co_correlation.risk_bound import CLAIMS as FOUND
-from undertow.studies.co_correlation.risk_bound import RADII, both_sides, reaches
+from undertow.studies.co_correlation.risk_bound.claims import CLAIMS as FOUND
+from undertow.studies.co_correlation.risk_bound.claims import both_sides, reaches
+from undertow.studies.co_correlation.risk_bound.parts import RADII
 from undertow.studies.kit.claim import Verdict
 
 CLAIMS = {claim.id: claim.test for claim in FOUND}

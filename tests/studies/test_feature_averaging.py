@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import polars
 import pytest
 
-from undertow.config.trial import ClustersData, TwoLayerModel
 from undertow.core.errors import InputError
+from undertow.data.clusters import ClustersData
 from undertow.execution.engines.here import Here
 from undertow.execution.sweep import sweep
+from undertow.models import TwoLayerModel
 from undertow.report.figures import draw
 from undertow.store.store import Store
 from undertow.studies import find
-from undertow.studies.feature_averaging import averaging, decoupling, radius, robust_solution
-from undertow.studies.feature_averaging.sizes import exponents, networks
-from undertow.studies.feature_averaging.synthetic import BY_CLUSTERS, BY_DIMENSION, PARTS, THRESHOLD
+from undertow.studies.feature_averaging.averaging import parts as averaging
+from undertow.studies.feature_averaging.cluster_grids import BY_CLUSTERS, BY_DIMENSION, THRESHOLD
+from undertow.studies.feature_averaging.cluster_tables import networks
+from undertow.studies.feature_averaging.decoupling import parts as decoupling
+from undertow.studies.feature_averaging.radius import parts as radius
 from undertow.studies.kit.claim import Verdict
+from undertow.studies.kit.per_seed import exponents
 from undertow.studies.kit.reproduction import reproductions
 
 STUDY = find("feature-averaging")
-CLAIMS = {
-    claim.id: claim.test
-    for module in (averaging, radius, robust_solution, decoupling)
-    for claim in module.CLAIMS
-}
+CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
+PARTS = {**averaging.PARTS, **radius.PARTS, **decoupling.PARTS}
 DIMENSIONS = {"averaging": 3072, "averaging-half": 1536, "averaging-quarter": 768, "averaging-eighth": 384}
 COUNTS = dict(zip(BY_CLUSTERS, (4, 10, 20, 40), strict=True))
 
@@ -197,6 +200,33 @@ class TestRadii:
             exponents(networks(frame, "cluster-radius"), "k", "accuracy")
 
 
+class TestPublished:
+    def test_ours_is_one_number_per_seed_at_the_papers_size(self) -> None:
+        ours = {number.what.partition(",")[0]: number.ours for number in STUDY.published}
+        frame = by_dimension("feature-cosines", lambda d, seed: {"own_mean": d + 0.1 * seed})
+        cosines = ours["cosine of a neuron with a feature of its class"](frame)
+        assert cosines == pytest.approx([3072 + 0.1 * seed for seed in range(10)])
+        built = polars.DataFrame(
+            row
+            for threshold, value in ((0.5, 0.1), (THRESHOLD, 0.7))
+            for d in DIMENSIONS.values()
+            for row in rows(
+                "robust-by-d", "cluster-radius", {"attacked": value}, seed=0, d=d, k=10, threshold=threshold
+            )
+        )
+        assert ours["radius of f_robust"](built) == pytest.approx([0.7 * 3072**0.5])
+
+    def test_another_size_has_no_such_number(self) -> None:
+        small = polars.DataFrame(rows("averaging", "cluster-radius", {"attacked": 0.3}, seed=0, d=384, k=4))
+        number = next(each for each in STUDY.published if each.what.startswith("radius of averaged"))
+        with pytest.raises(InputError, match="no network at d = 3072, k = 10"):
+            number.ours(small)
+
+    def test_numbers_are_those_of_the_formulas(self) -> None:
+        exact = {1.0, 1 / math.sqrt(5), math.sqrt(3072 / 10), math.sqrt(3072 / 2)}
+        assert {number.printed for number in STUDY.published} == {f"{number:.3g}" for number in exact}
+
+
 @pytest.mark.parametrize("variant", ["paper", "slides"])
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
 def test_grids_follow_the_paper(scale: str, variant: str) -> None:
@@ -227,6 +257,15 @@ def test_grids_follow_the_paper(scale: str, variant: str) -> None:
         )
         if variant == "paper":
             assert (trial.training.epochs, trial.training.learning_rate) == (100, 0.001)
+
+
+def test_settings_need_neither_tables_nor_drawing() -> None:
+    code = (
+        "import sys; from undertow.studies import find; find('feature-averaging').grids('smoke', 'paper'); "
+        "print({'polars', 'altair', 'torch'} & set(sys.modules))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "set()"
 
 
 def test_a_small_run_ends_in_figures(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import polars
 import pytest
 
 from tests.studies.test_feature_averaging import CLAIMS, COUNTS, by_clusters, by_dimension, jitter, rows
-from undertow.studies.feature_averaging.sizes import by_seed
-from undertow.studies.feature_averaging.synthetic import THRESHOLD
+from undertow.studies.feature_averaging.cluster_grids import THRESHOLD
 from undertow.studies.kit.claim import Verdict
+from undertow.studies.kit.per_seed import per_seed
 
 Frame = Callable[[], polars.DataFrame]
 LARGEST = 3072
@@ -205,6 +205,7 @@ def test_a_collapse_says_how_many_errors_there_were_before() -> None:
 @pytest.mark.parametrize("how", ["max", "min"])
 def test_one_network_without_a_number_leaves_its_seed_without_one(how: Any) -> None:
     table = polars.DataFrame({"seed": [0, 0, 1, 1], "share": [0.0, math.nan, 0.0, 0.1]})
-    first, second = by_seed(table, "share", how)
+    first, second = per_seed(table, "share", how)
+    assert first is not None
     assert math.isnan(first)
     assert second == (0.1 if how == "max" else 0.0)

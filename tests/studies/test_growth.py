@@ -12,16 +12,22 @@ import polars
 import pytest
 
 from undertow.config.grid import StudyConfig
-from undertow.config.trial import NamedData, TwoLayerModel, validate
+from undertow.config.trial import validate
 from undertow.core.errors import InputError
+from undertow.data.named_data import NamedData
 from undertow.execution.engines.here import Here
 from undertow.execution.sweep import sweep
+from undertow.models import TwoLayerModel
 from undertow.store.store import Store
-from undertow.studies.co_correlation.growth import CLAIMS, FIGURES, PARTS
-from undertow.studies.co_correlation.growth_records import exponent, networks, rates, slack_exponents
+from undertow.studies.co_correlation.growth.claims import CLAIMS as CONCLUSIONS
+from undertow.studies.co_correlation.growth.figures import FIGURES
+from undertow.studies.co_correlation.growth.parts import PARTS
+from undertow.studies.co_correlation.growth.rates import exponents_of_norm, networks, rates, slack_exponents
+from undertow.studies.co_correlation.proof_steps.claims import CLAIMS as STEPS
 from undertow.studies.kit.claim import Finding, Verdict
 from undertow.studies.kit.study import Scale
 
+CLAIMS = [*CONCLUSIONS, *STEPS]
 TESTS = {claim.id: claim for claim in CLAIMS}
 TIMES = (0.0, 4.5, 9.0, 13.5, 18.0)
 
@@ -165,14 +171,15 @@ def test_exponents_are_recovered_and_networks_that_shrank_left_out() -> None:
             "replacement": 0.0,
         }
     )
-    table = rates(frame, ["linear"])
+    table = rates(frame, "linear")
     found = networks(table)
     assert len(found) == 36
-    assert {round(each.drive, 9) for each in found} == {2.0}
-    assert exponent(found, per_drive=True) == pytest.approx(-0.7)
-    assert exponent([each for each in found if each.width == 256], per_drive=False) != pytest.approx(-0.7)
-    assert math.isnan(exponent(found[:1], per_drive=False))
-    slopes = slack_exponents(table, ["remaining", "replacement"])["exponent"].to_list()
+    assert set(found["drive"].round(9)) == {2.0}
+    assert found["grew"].to_list() == (found["width"] < 256).to_list()
+    assert exponents_of_norm(found, "speed")["value"].to_list() == pytest.approx([-0.7] * 6)
+    for too_few in (found[:1], found.filter(polars.col("width") == 256)):
+        assert all(map(math.isnan, exponents_of_norm(too_few, "growth")["value"]))
+    slopes = slack_exponents(table, ["remaining", "replacement"])["value"].to_list()
     assert slopes == pytest.approx([-0.3] * 12)
 
 

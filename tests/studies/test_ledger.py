@@ -14,7 +14,7 @@ import pytest
 
 from tests.report.stores import publish
 from undertow import studies
-from undertow.cli.app import _call
+from undertow.cli.entry import call as _call
 from undertow.config.grid import StudyConfig
 from undertow.config.seed_sets import refuse_overlap, replicated
 from undertow.config.trial import validate
@@ -63,6 +63,7 @@ def study(keys: Sequence[str], **changes: Any) -> Study:
         source="nowhere",
         costs={},
         variants={"paper": "as printed"},
+    ).but(
         parts={"main": part, "other": other_part} if changes.pop("two", False) else {"main": part},
         figures=(),
         claims=tuple(changes.pop("claims", claims)),

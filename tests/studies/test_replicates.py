@@ -11,7 +11,7 @@ from tests.studies.test_co_correlation_claims import records
 from tests.studies.test_co_correlation_risk_bound import made_up
 from undertow.data.loading import load
 from undertow.data.tasks import relabel
-from undertow.measures.manifold import off_share, principal_plane
+from undertow.measures.off_manifold import off_share, principal_plane
 from undertow.studies import STUDIES, find
 from undertow.studies.co_correlation import STUDY
 from undertow.studies.kit.study import SCALES

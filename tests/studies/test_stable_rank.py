@@ -9,17 +9,18 @@ from pathlib import Path
 import polars
 import pytest
 
-from undertow.config.trial import TwoLayerModel
 from undertow.core.errors import ConfigError
 from undertow.execution.engines.here import Here
 from undertow.execution.sweep import sweep
+from undertow.models import TwoLayerModel
 from undertow.report.figures import draw
 from undertow.store.store import Store
 from undertow.studies import STUDIES, find
 from undertow.studies.kit.claim import Verdict
 from undertow.studies.kit.ledger import ledger
 from undertow.studies.kit.reproduction import reproductions
-from undertow.studies.stable_rank import INIT_SCALES, STUDY
+from undertow.studies.stable_rank import STUDY
+from undertow.studies.stable_rank.parts import INIT_SCALES
 
 CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +46,7 @@ TOY = Study(
     source="nowhere",
     costs={},
     variants={"paper": "both parts", "authors": "one of them"},
+).but(
     parts={"narrow": narrow, "wide": wide},
     figures=(),
     claims=(
@@ -77,7 +77,7 @@ def test_networks_that_diverged_are_told_and_excuse_a_test_that_needs_them(
         Claim("T-a", "any", "here", lambda frame: decide([1.0] * frame["trial"].n_unique(), above=0.0)),
         Claim("T-b", "the end", "here", ends),
     )
-    study = replace(TOY, parts={"main": wild}, claims=claims)
+    study = TOY.but(parts={"main": wild}, claims=claims)
     monkeypatch.setattr(f"{__name__}.STUDY", study)
     store = Store(tmp_path)
     assert sweep(store, *study.grids("smoke", "paper"), engine=Here()).complete

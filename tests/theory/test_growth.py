@@ -11,13 +11,12 @@ from torch import Tensor, nn
 from undertow.core.errors import ModelError
 from undertow.measures.collaboration import collaboration
 from undertow.models import Scaled, two_layer
-from undertow.theory.growth import Growth
 from undertow.theory.growth_history import GrowthHistory
+from undertow.theory.growth_network import growth_network_of
+from undertow.theory.growth_terms import GrowthResult
 from undertow.theory.linear_growth import error_weighted_input, linear_growth
 from undertow.theory.mlp_growth import activation_overlap, mlp_growth, point_inputs
-from undertow.theory.slopes import slopes_of
 from undertow.theory.top_vectors import tail_norms, top_vectors
-from undertow.theory.two_layer import two_layer_of
 
 ACTIVATIONS = ("relu", "leaky-relu", "tanh", "gelu")
 INPUTS, SAMPLES, POINTS, RATE = 5, 20, 7, 0.05
@@ -44,7 +43,7 @@ def weight_of(net: nn.Module) -> Tensor:
 
 def train(net: nn.Sequential, x: Tensor, y: Tensor, steps: int, *, refresh: int = 1) -> GrowthHistory:
     """Full-batch gradient descent by autograd, followed by the theory."""
-    start = two_layer_of(net)
+    start = growth_network_of(net)
     points = x[:1] if start.linear else x[:POINTS]
     history = GrowthHistory(start, points, refresh=refresh)
     for _ in range(steps):
@@ -57,8 +56,8 @@ def train(net: nn.Sequential, x: Tensor, y: Tensor, steps: int, *, refresh: int 
 
 def growth_of(
     net: nn.Sequential, x: Tensor, y: Tensor, history: GrowthHistory, *, rate: float = RATE
-) -> Growth:
-    now, start = two_layer_of(net), history.start.weight
+) -> GrowthResult:
+    now, start = growth_network_of(net), history.start.weight
     if now.linear:
         return linear_growth(now, x, y, start=start, learning_rate=rate)
     return mlp_growth(
@@ -94,7 +93,7 @@ def test_the_exact_rate_is_the_derivative_of_co_correlation_along_the_flow(
     growth = growth_of(net, x, y, history)
     points, weight = x[:POINTS], weight_of(net).detach().clone()
     assert growth.co_correlation == pytest.approx(co_correlation(net, points), rel=1e-10)
-    direction, small = two_layer_of(net).direction(x, y).clone(), 1e-5
+    direction, small = growth_network_of(net).direction(x, y).clone(), 1e-5
     ahead = co_correlation(moved(net, weight + small * direction), points)
     behind = co_correlation(moved(net, weight - small * direction), points)
     slope = (math.log(ahead) - math.log(behind)) / (2 * small)
@@ -122,7 +121,7 @@ def test_a_step_of_gradient_descent_is_the_direction_of_lemma_b1_and_c1(activati
     net, x, y = make(activation)
     loss = nn.functional.binary_cross_entropy_with_logits(net(x).flatten(), y)
     (gradient,) = torch.autograd.grad(loss, [weight_of(net)])
-    now = two_layer_of(net)
+    now = growth_network_of(net)
     torch.testing.assert_close(now.direction(x, y), -gradient)
     if activation == "linear":
         torch.testing.assert_close(torch.outer(now.head, error_weighted_input(now, x, y)), -gradient)
@@ -136,16 +135,16 @@ def test_the_main_term_is_the_theorems_double_sum(activation: str) -> None:
     past: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def look() -> tuple[Tensor, Tensor, Tensor]:
-        now = two_layer_of(net)
+        now = growth_network_of(net)
         weight, head = now.weight.clone(), now.head
         alpha = torch.empty(POINTS, SAMPLES, dtype=torch.float64)
         towards = torch.empty(POINTS, dtype=torch.float64)
         for p, point in enumerate(points):
-            mask = now.slopes.first(weight @ point)
+            mask = now.activation.slope(weight @ point)
             left = torch.linalg.svd(mask[:, None] * weight)[0][:, 0]
             towards[p] = (left @ head).abs()
             for i, sample in enumerate(x):
-                alpha[p, i] = (mask * now.slopes.first(weight @ sample)).mean()
+                alpha[p, i] = (mask * now.activation.slope(weight @ sample)).mean()
         whole = (torch.linalg.svd(weight)[0][:, 0] @ head).abs()
         inputs = (alpha * (y - net(x).flatten().sigmoid()).detach()) @ x / SAMPLES
         return inputs, towards, whole
@@ -153,7 +152,7 @@ def test_the_main_term_is_the_theorems_double_sum(activation: str) -> None:
     history = train(net, x, y, 0)
     for _ in range(steps):
         past.append(look())
-        step = two_layer_of(net).direction(x, y)
+        step = growth_network_of(net).direction(x, y)
         moved(net, weight_of(net).detach() + RATE * step)
         history.observe(weight_of(net).detach(), rate=RATE)
     inputs, towards, whole = look()
@@ -172,9 +171,9 @@ def test_the_linear_main_term_is_the_theorems_sum() -> None:
     past = []
     history = train(net, x, y, 0)
     for _ in range(15):
-        past.append(error_weighted_input(two_layer_of(net), x, y))
+        past.append(error_weighted_input(growth_network_of(net), x, y))
         moved(net, weight_of(net).detach() + RATE * torch.outer(history.start.head, past[-1]))
-    now = error_weighted_input(two_layer_of(net), x, y)
+    now = error_weighted_input(growth_network_of(net), x, y)
     left, values, _ = torch.linalg.svd(weight_of(net).detach())
     aligned = 1 - (left[:, 0] @ history.start.head) ** 2
     main = RATE * sum(float(each @ now) for each in past) * float(aligned / values[0] ** 2)
@@ -208,11 +207,11 @@ def test_refreshing_seldom_changes_little_and_only_what_is_held() -> None:
 def test_a_history_goes_on_from_its_state() -> None:
     net, x, y = make("gelu")
     history = train(net, x, y, 5, refresh=2)
-    history.expect(two_layer_of(net).direction(x, y))
+    history.expect(growth_network_of(net).direction(x, y))
     again = GrowthHistory(history.start, history.points, refresh=2)
     again.restore(history.state())
     for _ in range(4):
-        moved(net, weight_of(net).detach() + RATE * two_layer_of(net).direction(x, y))
+        moved(net, weight_of(net).detach() + RATE * growth_network_of(net).direction(x, y))
         for each in (history, again):
             each.observe(weight_of(net).detach(), rate=RATE)
     assert again.steps == history.steps == 9
@@ -251,7 +250,7 @@ def test_the_overlap_of_independent_relu_neurons_is_the_arc_cosine_law() -> None
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(width, 2, generator=generator, dtype=torch.float64)
     points = torch.tensor([[1.0, 0.0], [math.cos(angle), math.sin(angle)]], dtype=torch.float64)
-    slopes = slopes_of(nn.ReLU()).first(points @ weight.T)
+    slopes = (points @ weight.T > 0).double()
     alpha, error = activation_overlap(slopes[:1], slopes[1:])
     share = (math.pi - angle) / (2 * math.pi)
     assert float(error) == pytest.approx(math.sqrt(share * (1 - share) / width), rel=0.01)
@@ -261,7 +260,7 @@ def test_the_overlap_of_independent_relu_neurons_is_the_arc_cosine_law() -> None
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_averaging_with_overlaps_is_one_product_with_the_direction(activation: str) -> None:
     net, x, y = make(activation, width=30)
-    now = two_layer_of(net)
+    now = growth_network_of(net)
     slopes = now.slopes_at(x)
     alpha, _ = activation_overlap(slopes[:POINTS], slopes)
     torch.testing.assert_close(
@@ -269,25 +268,26 @@ def test_averaging_with_overlaps_is_one_product_with_the_direction(activation: s
     )
 
 
-@pytest.mark.parametrize("module", [None, nn.ReLU(), nn.LeakyReLU(0.2), nn.Tanh(), nn.GELU()])
-def test_slopes_and_curvatures_are_those_of_autograd_and_keep_their_bound(module: nn.Module | None) -> None:
-    slopes = slopes_of(module)
-    h = torch.linspace(-6, 6, 4001, dtype=torch.float64, requires_grad=True)
-    (first,) = torch.autograd.grad(slopes.value(h).sum(), h, create_graph=True)
-    torch.testing.assert_close(slopes.first(h), first)
-    if first.requires_grad:
-        (second,) = torch.autograd.grad(first.sum(), h, allow_unused=True, materialize_grads=True)
-        torch.testing.assert_close(slopes.second(h), second)
-    largest = float(slopes.first(h.detach()).abs().max())
-    assert slopes.bound - 1e-5 < largest <= slopes.bound + 1e-15
+class Own(nn.Module):
+    elementwise = True
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return z.abs()
 
 
 def test_networks_outside_the_theorems_are_refused() -> None:
-    with pytest.raises(ModelError, match="no derivatives of SiLU"):
-        slopes_of(nn.SiLU())
     with pytest.raises(ModelError, match="about two-layer networks"):
-        two_layer_of(nn.Linear(3, 1))
+        growth_network_of(nn.Linear(3, 1))
+    with pytest.raises(ModelError, match=r"about two-layer networks.*Here '1' \(LayerNorm\) is neither"):
+        growth_network_of(
+            nn.Sequential(nn.Linear(3, 4, bias=False), nn.LayerNorm(4), nn.Linear(4, 1, bias=False))
+        )
+    head = nn.Linear(4, 1, bias=False)
+    nn.init.constant_(head.weight, 0.5)
+    signs = nn.Sequential(nn.Linear(3, 4, bias=False), Own(), head)
+    with pytest.raises(ModelError, match=r"no derivatives of '1' \(Own\)"):
+        growth_network_of(signs)
     with pytest.raises(ModelError, match="one logit and no biases"):
-        two_layer_of(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)))
+        growth_network_of(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)))
     with pytest.raises(ModelError, match=r"a_r = ±1/√m: use head='signs'"):
-        two_layer_of(nn.Sequential(nn.Linear(3, 4, bias=False), nn.ReLU(), nn.Linear(4, 1, bias=False)))
+        growth_network_of(nn.Sequential(nn.Linear(3, 4, bias=False), nn.ReLU(), nn.Linear(4, 1, bias=False)))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
 from undertow.models import prelu_network
-from undertow.theory.min_vidal import Target, _proved, averaged_target, decoupled_target, distance_to
+from undertow.theory.prelu_targets import Target, _proved, averaged_target, decoupled_target, distance_to
 
 SIGNS = torch.tensor([1, 1, -1])
 
@@ -128,5 +128,5 @@ def test_what_does_not_fit_is_told() -> None:
         averaged_target(2 * centres, SIGNS)
     with pytest.raises(InputError, match="power 3"):
         distance_to(network(power=1.0), decoupled_target(centres, SIGNS, power=3.0))
-    with pytest.raises(ModelError, match="hidden and output"):
+    with pytest.raises(ModelError, match="a linear layer, a pReLU and a linear layer"):
         distance_to(nn.Linear(3, 1), averaged_target(centres, SIGNS))

@@ -369,7 +369,7 @@ def test_the_first_frame_is_the_loss_of_a_network_that_knows_nothing() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ConfigError, match="divides the loss by its own frame"):
         recipe(rate=LossBased(), objective="log-loss")
-    with pytest.raises(ConfigError, match="give objective = 'log-loss' too"):
+    with pytest.raises(ConfigError, match="write objective = 'log-loss' too"):
         recipe(log_below=-5.0)
     with pytest.raises(StoreError, match="another training run"):
         Trainer([cases.shallow(0)], *data(), [recipe(rate=LossBased())]).restore(

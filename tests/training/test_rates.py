@@ -14,8 +14,8 @@ from torch.optim import lr_scheduler
 
 from tests.training import cases
 from tests.training.cases import data, recipe, trained, weights
+from undertow.measures.co_correlation_growth import Growth
 from undertow.models import Scaled, two_layer
-from undertow.probe.growth import Growth
 from undertow.training import Recipe, Scheduled, StepTaken, Trainer
 from undertow.training import step as step_module
 from undertow.training import trainer as trainer_module

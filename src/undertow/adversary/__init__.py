@@ -3,25 +3,19 @@
 Start with `robust_accuracy` and `robustness`; a `Classifier` declares normalisation, bounds and read-out.
 """
 
-from undertow.adversary.accuracy import (
-    RobustAccuracy,
-    RobustCurve,
-    attack_cost,
-    robust_accuracy,
-    robust_curve,
-    wilson,
-)
+from undertow.adversary.accuracy import RobustAccuracyResult, attack_cost, robust_accuracy
 from undertow.adversary.classifier import Classifier, Groups
 from undertow.adversary.example_pairs import pairs_grid
-from undertow.adversary.risk import AdversarialRisk, RiskBound, adversarial_risk, risk_bound
+from undertow.adversary.risk import AdversarialRisk, RiskBoundResult, adversarial_risk, risk_bound
+from undertow.adversary.robust_curves import RobustCurve, robust_curve, wilson
 from undertow.adversary.robustness import Robustness, robustness
 
 __all__ = [
     "AdversarialRisk",
     "Classifier",
     "Groups",
-    "RiskBound",
-    "RobustAccuracy",
+    "RiskBoundResult",
+    "RobustAccuracyResult",
     "RobustCurve",
     "Robustness",
     "adversarial_risk",

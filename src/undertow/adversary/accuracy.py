@@ -23,15 +23,16 @@ from undertow.adversary.geometry import check_norm
 from undertow.adversary.validation import as_labels
 from undertow.core.errors import ConfigError, InputError, nearest
 
-__all__ = ["RobustAccuracy", "RobustCurve", "attack_cost", "robust_accuracy", "robust_curve", "wilson"]
+__all__ = ["RobustAccuracyResult", "attack_cost", "robust_accuracy"]
 
 _COUNTED = ("forward", "backward", "calls")
 _ENGINES = ("native", "pyautoattack")
+_Part = tuple[Search, Tensor, list[str]]  # of the networks: what was found, proofs (M, N, E), notes
 _SMALL = 2**15  # entries of x below which Python's overhead, not arithmetic, is what a CPU spends its time on
 
 
 @dataclass(frozen=True, eq=False)
-class RobustAccuracy:
+class RobustAccuracyResult:
     """Robust accuracy with the examples that prove it.
 
     Axes come in the order member, ε, sample, each only where there are several: for one network and one ε,
@@ -76,7 +77,7 @@ def robust_accuracy(
     seed: int = 0,
     chunk: int | None = None,
     progress: Progress = None,
-) -> RobustAccuracy:
+) -> RobustAccuracyResult:
     """Share of samples classified correctly at every point found within ε, in raw input units.
 
     The result depends neither on the order of the samples nor on how they are cut into chunks, up to the rounding
@@ -106,31 +107,38 @@ def robust_accuracy(
     [1.0, 1.0, 0.5, 0.0]
     """
     classifier = as_classifier(net, mean=mean, std=std, bounds=bounds, readout=readout)
-    radii, names, length = _check_eps(eps), sequence_of(attack), check_norm(norm)
-    if engine not in _ENGINES:
-        raise ConfigError(f"engine={engine!r} is unknown: {nearest(engine, _ENGINES)}")
-    if engine == "pyautoattack" and attack != "autoattack":
-        raise ConfigError(
-            "engine='pyautoattack' runs attack='autoattack' only: use engine='native' for others"
-        )
-    y = as_labels(y, x)
-    each = _parts(classifier, x)
-    parts: list[tuple[Search, Tensor, list[str]]] = []
+    radii, names, length, y = _check_eps(eps), sequence_of(attack), check_norm(norm), as_labels(y, x)
+    _check_engine(engine, attack)
+    parts: list[_Part] = []
     with ExitStack() as stack:
-        watcher: Watcher | None = None
+        each = _parts(classifier, x)
         for part in each:
             with part.scoring(x, y) as scorer:
                 search = begin(scorer, x, y, norm=length, seed=seed, chunk=chunk)
-                possible, proved, notes = _exclusions(part, scorer, x, y, length, certify)
-                if engine == "native":
-                    if watcher is None:
-                        positive = sum(radius > 0 for radius in set(radii))
-                        watcher = stack.enter_context(watching(progress, search, names, positive, len(each)))
-                    notes += attack_all(search, names, radii, possible, watcher)
-                else:
-                    notes += attack_with_library(search, radii)
-                parts.append((search, torch.stack([proved(radius) for radius in radii], -1), notes))
+                if not parts:  # one bar for all of them
+                    shown = progress if engine == "native" else False
+                    watcher = stack.enter_context(watching(shown, search, names, _positive(radii), len(each)))
+                parts.append(_attacked(part, search, x, names, radii, engine, certify, watcher))
     return _result(classifier, x, radii, length, engine, eps, parts)
+
+
+def _attacked(
+    part: Classifier,
+    search: Search,
+    x: Tensor,
+    names: Sequence[str],
+    radii: Sequence[float],
+    engine: str,
+    certify: bool,
+    watcher: Watcher,
+) -> _Part:
+    """What the attacks find of some of the networks, and what certificates prove of them."""
+    possible, proved, notes = _exclusions(part, search.scorer, x, search.y, search.norm, certify)
+    if engine == "native":
+        notes += attack_all(search, names, radii, possible, watcher)
+    else:
+        notes += attack_with_library(search, tuple(radii))
+    return search, torch.stack([proved(radius) for radius in radii], -1), notes
 
 
 def attack_cost(
@@ -146,6 +154,10 @@ def attack_cost(
 ) -> AttackCost:
     """What `robust_accuracy` with these arguments would ask of the networks at most, and about how long it would take.
 
+    Args:
+        net, x, y, eps, norm, attack: as in `robust_accuracy`.
+        bounds, readout: as in `Classifier`.
+
     >>> line, x, y = lambda x: x.sum(1, keepdim=True), torch.ones(3, 2), torch.tensor([1, 1, 1])
     >>> cost = attack_cost(line, x, y, eps=0.1, attack="fast")
     >>> cost.forward, cost.backward
@@ -155,56 +167,22 @@ def attack_cost(
     radii, names, length = _check_eps(eps), sequence_of(attack), check_norm(norm)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=0)
-        positive = sum(radius > 0 for radius in set(radii))
-        passes = expected(names, positive, search.standing, scorer.classes, members=scorer.members)
+        passes = expected(names, _positive(radii), search.standing, scorer.classes, members=scorer.members)
         return Pace.of(search).cost(passes)
 
 
-@dataclass(frozen=True, eq=False)
-class RobustCurve:
-    """Robust accuracy against ε with the Wilson interval of each point: tensors (E,), or (M, E)."""
-
-    eps: tuple[float, ...]
-    value: Tensor
-    lower: Tensor
-    upper: Tensor
-    proved: Tensor
-    accuracy: RobustAccuracy
+def _check_engine(engine: str, attack: str | Sequence[str]) -> None:
+    if engine not in _ENGINES:
+        raise ConfigError(f"engine={engine!r} is unknown: {nearest(engine, _ENGINES)}")
+    if engine == "pyautoattack" and attack != "autoattack":
+        raise ConfigError(
+            "engine='pyautoattack' runs attack='autoattack' only: use engine='native' for others"
+        )
 
 
-def robust_curve(
-    net: Classifier | Net | Sequence[nn.Module],
-    x: Tensor,
-    y: Tensor,
-    *,
-    eps: Sequence[float],
-    confidence: float = 0.95,
-    norm: float | str = 2,
-    attack: str | Sequence[str] = "autoattack",
-    bounds: tuple[float, float] | None = None,
-    readout: str | Groups | None = None,
-    seed: int = 0,
-) -> RobustCurve:
-    """Robust accuracy at each ε, with intervals for the sampling of the N test points."""
-    found = robust_accuracy(
-        net, x, y, eps=list(eps), norm=norm, attack=attack, bounds=bounds, readout=readout, seed=seed
-    )
-    value, proved = torch.as_tensor(found.value), torch.as_tensor(found.proved)
-    lower, upper = wilson(value, len(x), confidence=confidence)
-    return RobustCurve(found.eps, value, lower, upper, proved, found)
-
-
-def wilson(share: Tensor, samples: int, *, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
-    """Wilson's score interval of a proportion (Wilson 1927): never empty at 0 or 1, never outside [0, 1].
-
-    >>> [round(float(end), 4) for end in wilson(torch.tensor(0.5), 100)]
-    [0.4038, 0.5962]
-    """
-    z = math.sqrt(2) * float(torch.erfinv(torch.tensor(confidence, dtype=torch.float64)))
-    share = share.double()
-    centre = (share + z**2 / (2 * samples)) / (1 + z**2 / samples)
-    half = z / (1 + z**2 / samples) * (share * (1 - share) / samples + z**2 / (4 * samples**2)).sqrt()
-    return (centre - half).clamp(min=0), (centre + half).clamp(max=1)
+def _positive(radii: Sequence[float]) -> int:
+    """At how many radii there is something to attack."""
+    return sum(radius > 0 for radius in set(radii))
 
 
 def _check_eps(eps: float | Sequence[float]) -> tuple[float, ...]:
@@ -267,8 +245,8 @@ def _result(
     norm: float,
     engine: str,
     eps: float | Sequence[float],
-    parts: list[tuple[Search, Tensor, list[str]]],
-) -> RobustAccuracy:
+    parts: list[_Part],
+) -> RobustAccuracyResult:
     distance = torch.cat([search.distance for search, _, _ in parts])
     examples = torch.cat([search.example for search, _, _ in parts])
     limits = torch.tensor(radii, dtype=torch.float64, device=x.device)
@@ -294,7 +272,7 @@ def _result(
         return float(chosen) if chosen.ndim == 0 else chosen
 
     several_eps = _several(eps)
-    return RobustAccuracy(
+    return RobustAccuracyResult(
         value=shaped(value, several_eps),
         proved=shaped(proved, several_eps),
         clean=shaped(clean.unsqueeze(-1), False),

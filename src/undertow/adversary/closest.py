@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from undertow.adversary.attacks.line import try_lines
 from undertow.adversary.attacks.refine import refine
+from undertow.adversary.attacks.registry import ATTACKS
 from undertow.adversary.attacks.search import Search, begin
-from undertow.adversary.attacks.sequence import ATTACKS
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
 from undertow.adversary.validation import as_labels
@@ -58,4 +58,4 @@ def first_examples(search: Search, *, quick: bool = False) -> None:
     for name in ("deepfool",) if quick else ("deepfool", "fab-t"):
         todo = search.distance > 0
         if bool(todo.any()):
-            ATTACKS[name](search, 0.0, todo, everything)
+            ATTACKS[name].run(search, 0.0, todo, everything)

@@ -8,11 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+from torch import Tensor, nn
+
+from undertow.adversary.attacks.line import try_lines
+from undertow.adversary.attacks.refine import refine
+from undertow.adversary.attacks.search import begin
+from undertow.adversary.classifier import Classifier
+from undertow.adversary.closest import first_examples
 from undertow.core.errors import StoreError
+from undertow.core.tensor_files import pack, unpack
 
-if TYPE_CHECKING:  # a reader of stored examples need not load the attacks
-    from torch import Tensor, nn
-
+if TYPE_CHECKING:  # data may use what is here; its type is all that is used of it
     from undertow.data.dataset import Dataset
 
 __all__ = ["Examples", "adversarial_examples", "read_examples"]
@@ -45,7 +52,6 @@ def adversarial_examples(
     ever smaller balls; all networks of one architecture together, inside the data's valid range where it has one.
     Upper bounds of the true distances, as any attack gives.
 
-    >>> import torch
     >>> from undertow.data.dataset import Dataset
     >>> line = torch.nn.Linear(2, 1, bias=False).requires_grad_(False)
     >>> _ = line.weight.copy_(torch.tensor([[3.0, 4.0]]))
@@ -55,8 +61,6 @@ def adversarial_examples(
     >>> round(float(found.distance), 3), found.label.tolist(), found.predicted.tolist()    # 7/5
     (1.4, [1], [0])
     """
-    from undertow.core.tensor_files import pack
-
     like = next(networks[0].parameters())
     x = points.x[:count].to(like)
     y = points.y[:count].to(like.device)
@@ -79,14 +83,6 @@ def _closest(
     seed: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Distances (M, N), examples (M, N, …) and the classes predicted there (M, N)."""
-    import torch
-
-    from undertow.adversary.attacks.line import try_lines
-    from undertow.adversary.attacks.refine import refine
-    from undertow.adversary.attacks.search import begin
-    from undertow.adversary.classifier import Classifier
-    from undertow.adversary.closest import first_examples
-
     classifier = Classifier(list(networks), bounds=bounds)
     with classifier.scoring(x, y, check=False) as scorer:
         search = begin(scorer, x, y, norm=2.0, seed=seed)
@@ -105,8 +101,6 @@ def _closest(
 
 def read_examples(data: bytes, path: Path) -> Examples:
     """The examples in the bytes of a file, or a ``StoreError`` that names ``path``."""
-    from undertow.core.tensor_files import unpack
-
     tensors: Mapping[str, Tensor] = unpack(data, path)
     if sorted(tensors) != list(_NAMES):
         raise StoreError(f"{path} holds {', '.join(sorted(tensors))} instead of adversarial examples.")

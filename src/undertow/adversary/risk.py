@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from undertow.adversary.attacks.objectives import gradient
-from undertow.adversary.attacks.search import begin, generator
+from undertow.adversary.attacks.search import Search, begin, generator
 from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.geometry import check_norm, lengths
@@ -21,7 +22,7 @@ from undertow.adversary.validation import as_labels
 from undertow.adversary.worst_loss import LOSSES, Loss, climb, loss_values, upper_losses
 from undertow.core.errors import ConfigError, InputError, nearest
 
-__all__ = ["AdversarialRisk", "RiskBound", "adversarial_risk", "risk_bound"]
+__all__ = ["AdversarialRisk", "RiskBoundResult", "adversarial_risk", "risk_bound"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ class AdversarialRisk:
 
 
 @dataclass(frozen=True, eq=False)
-class RiskBound:
+class RiskBoundResult:
     """Both sides of Theorem 4.1 over a range of r: tensors (E,), or (M, E).
 
     ``gap`` = R + r·S(L∘f) − R_rob(r) is positive where the bound holds; ``lower`` and ``upper`` are its
@@ -101,11 +102,8 @@ def adversarial_risk(
     >>> round(risk.value, 4), round(risk.clean, 4), risk.upper   # the margin falls from 2 to 0; a lambda has no layers
     (1.0, 0.1353, inf)
     """
-    classifier, length, function = (
-        as_classifier(net, bounds=bounds, readout=readout),
-        check_norm(norm),
-        _loss(loss),
-    )
+    classifier = as_classifier(net, bounds=bounds, readout=readout)
+    length, function = check_norm(norm), _loss(loss)
     radii = (float(eps),) if isinstance(eps, int | float) else tuple(float(radius) for radius in eps)
     if not radii or min(radii) < 0:
         raise InputError(f"eps={eps!r} must be one number ≥ 0, or several")
@@ -113,48 +111,56 @@ def adversarial_risk(
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
         graphs = _graphs(classifier, x) if certify else []
-        clean = loss_values(scorer, search.x.expand(scorer.members, -1, -1), y, function)
-        worst: dict[float, Tensor] = {}
-        upper: dict[float, Tensor] = {}
-        losses, points = clean.clone(), search.x.expand(scorer.members, -1, -1).clone()
-        for radius in sorted(set(radii)):
-            upper[radius] = upper_losses(graphs, x, y, radius, length, function, classifier.bounds).expand_as(
-                clean
-            )
-            if radius > 0:
-                losses, points = climb(
-                    search,
-                    radius,
-                    losses,
-                    points,
-                    function,
-                    graphs=graphs,
-                    shape=x.shape[1:],
-                    upper=upper[radius],
-                )
-            worst[radius] = losses
-    stacked, above = (torch.stack([side[radius] for radius in radii], 1) for side in (worst, upper))
-    many, several_eps = classifier.several, not isinstance(eps, int | float)
-
-    def shaped(value: Tensor, *, eps_axis: bool = True) -> Tensor:
-        value = value if several_eps or not eps_axis else value[:, 0]
-        return (value if many else value[0]).cpu()
-
-    def number(value: Tensor, *, eps_axis: bool = True) -> float | Tensor:
-        chosen = shaped(value, eps_axis=eps_axis)
-        return float(chosen) if chosen.ndim == 0 else chosen
-
-    spread = stacked.std(2) / len(x) ** 0.5 if len(x) > 1 else torch.zeros_like(stacked[..., 0])
+        clean, worst, above = _suprema(search, graphs, x, radii, function)
+    spread = worst.std(2) / len(x) ** 0.5 if len(x) > 1 else torch.zeros_like(worst[..., 0])
+    shaped = _Shape(classifier.several, not isinstance(eps, int | float))
     return AdversarialRisk(
-        value=number(stacked.mean(2)),
-        standard_error=number(spread),
-        clean=number(clean.mean(1), eps_axis=False),
-        losses=shaped(stacked),
+        value=shaped.number(worst.mean(2)),
+        standard_error=shaped.number(spread),
+        clean=shaped.number(clean.mean(1).unsqueeze(-1), one_eps=True),
+        losses=shaped.tensor(worst),
         eps=radii,
         norm=length,
-        upper=number(above.mean(2)),
-        upper_losses=shaped(above),
+        upper=shaped.number(above.mean(2)),
+        upper_losses=shaped.tensor(above),
     )
+
+
+def _suprema(
+    search: Search, graphs: list[NetworkGraph], x: Tensor, radii: Sequence[float], function: Loss
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Losses (M, N) of the samples themselves; the largest found (M, E, N) at every radius, and their upper bounds."""
+    scorer, y = search.scorer, search.y
+    points = search.x.expand(scorer.members, -1, -1).clone()
+    clean = loss_values(scorer, points, y, function)
+    losses = clean.clone()
+    worst: dict[float, Tensor] = {}
+    upper: dict[float, Tensor] = {}
+    for radius in sorted(set(radii)):
+        bound = upper_losses(graphs, x, y, radius, search.norm, function, scorer.bounds).expand_as(clean)
+        if radius > 0:
+            losses, points = climb(
+                search, radius, losses, points, function, graphs=graphs, shape=x.shape[1:], upper=bound
+            )
+        worst[radius], upper[radius] = losses, bound
+    found, above = (torch.stack([side[radius] for radius in radii], 1) for side in (worst, upper))
+    return clean, found, above
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Results without the axes (M, E, …) of which there is only one entry because one was asked for."""
+
+    many: bool
+    several_eps: bool
+
+    def tensor(self, value: Tensor, *, one_eps: bool = False) -> Tensor:
+        value = value if self.several_eps and not one_eps else value[:, 0]
+        return (value if self.many else value[0]).cpu()
+
+    def number(self, value: Tensor, *, one_eps: bool = False) -> float | Tensor:
+        chosen = self.tensor(value, one_eps=one_eps)
+        return float(chosen) if chosen.ndim == 0 else chosen
 
 
 def _graphs(classifier: Classifier, x: Tensor) -> list[NetworkGraph]:
@@ -177,51 +183,69 @@ def risk_bound(
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
-) -> RiskBound:
-    """R_rob(r) against R + r·S(L∘f) for a range of r (Theorem 4.1, L2)."""
+) -> RiskBoundResult:
+    """R_rob(r) against R + r·S(L∘f) for a range of r (Theorem 4.1, L2).
+
+    Args:
+        net, x, y: as in `adversarial_risk`.
+        radii: the r, in raw input units.
+        loss: one of `adversarial_risk` that has a gradient.
+        bounds, readout: as in `Classifier`.
+        confidence: of the bootstrap interval of each gap.
+        resamples: of the samples, for that interval.
+        seed: of the search and of the bootstrap.
+
+    >>> line, x, y = lambda x: x.sum(1, keepdim=True), torch.ones(2, 2).double(), torch.tensor([1, 1])
+    >>> found = risk_bound(line, x, y, radii=[0.1], loss="exponential", resamples=10)
+    >>> round(float(found.risk), 4), round(float(found.energy), 4), bool(found.gap < 0)   # e^−q is convex
+    (0.1353, 0.1914, True)
+    """
     classifier, function = as_classifier(net, bounds=bounds, readout=readout), _loss(loss)
     if loss == "zero-one":
         raise ConfigError("the bound needs a differentiable loss: use loss='cross-entropy' or 'exponential'")
     y = as_labels(y, x)
     attacked = adversarial_risk(classifier, x, y, eps=list(radii), loss=loss, seed=seed)
-    with classifier.scoring(x, y, check=False) as scorer:
-        flat = x.flatten(1).expand(scorer.members, -1, -1)
-        _, clean, slope = gradient(scorer, flat, lambda s: function(s, y.expand(s.shape[:-1])))
-    clean, slopes = clean.double().cpu(), lengths(slope, 2.0).cpu()
+    clean, slopes = _losses_and_slopes(classifier, x, y, function)
     worst, above = (
         side if classifier.several else side.unsqueeze(0) for side in (attacked.losses, attacked.upper_losses)
     )
     limits = torch.tensor(attacked.eps, dtype=torch.float64)
     picks = torch.randint(len(x), (resamples, len(x)), generator=generator(seed, "bootstrap"))
 
-    def gap(index: Tensor | slice) -> Tensor:
-        energy = slopes[:, index].square().mean(-1).sqrt()
-        risk = clean[:, index].mean(-1)
-        return risk.unsqueeze(-1) + limits * energy.unsqueeze(-1) - worst[..., index].mean(-1)
-
-    observed = gap(slice(None))
-    drawn = torch.stack([gap(pick) for pick in picks])
-    tail = (1 - confidence) / 2
+    gap = partial(_gap, clean, slopes, worst, limits)
+    observed, drawn = gap(slice(None)), torch.stack([gap(pick) for pick in picks])
     risk, energy = clean.mean(-1), slopes.square().mean(-1).sqrt()
     bound = risk.unsqueeze(-1) + limits * energy.unsqueeze(-1)
-    several = classifier.several
-
-    def shaped(value: Tensor) -> Tensor:
-        return value if several else value[0]
-
-    return RiskBound(
-        radii=attacked.eps,
-        risk=shaped(risk),
-        energy=shaped(energy),
-        adversarial=shaped(worst.mean(-1)),
-        adversarial_upper=shaped(above.mean(-1)),
-        bound=shaped(bound),
-        gap=shaped(observed),
-        gap_proved=shaped(bound - above.mean(-1)),
-        lower=shaped(drawn.quantile(tail, 0)),
-        upper=shaped(drawn.quantile(1 - tail, 0)),
-        holds_up_to=shaped(_first_failure(observed, limits)),
+    found = {
+        "risk": risk,
+        "energy": energy,
+        "adversarial": worst.mean(-1),
+        "adversarial_upper": above.mean(-1),
+        "bound": bound,
+        "gap": observed,
+        "gap_proved": bound - above.mean(-1),
+        "lower": drawn.quantile((1 - confidence) / 2, 0),
+        "upper": drawn.quantile(1 - (1 - confidence) / 2, 0),
+        "holds_up_to": _first_failure(observed, limits),
+    }
+    return RiskBoundResult(
+        attacked.eps, **{name: each if classifier.several else each[0] for name, each in found.items()}
     )
+
+
+def _losses_and_slopes(classifier: Classifier, x: Tensor, y: Tensor, function: Loss) -> tuple[Tensor, Tensor]:
+    """L(f(x_i), y_i) and ‖∇_x L‖₂ of every sample: (M, N) each."""
+    with classifier.scoring(x, y, check=False) as scorer:
+        flat = x.flatten(1).expand(scorer.members, -1, -1)
+        _, clean, slope = gradient(scorer, flat, lambda s: function(s, y.expand(s.shape[:-1])))
+    return clean.double().cpu(), lengths(slope, 2.0).cpu()
+
+
+def _gap(clean: Tensor, slopes: Tensor, worst: Tensor, limits: Tensor, index: Tensor | slice) -> Tensor:
+    """R + r·S(L∘f) − R_rob(r) over some of the samples: (M, E)."""
+    energy = slopes[:, index].square().mean(-1).sqrt()
+    risk = clean[:, index].mean(-1)
+    return risk.unsqueeze(-1) + limits * energy.unsqueeze(-1) - worst[..., index].mean(-1)
 
 
 def _first_failure(gap: Tensor, limits: Tensor) -> Tensor:

@@ -111,8 +111,7 @@ def robustness(
     >>> [round(float(radius), 3) for radius in (found.certified, found.exact, found.attacked)]  # 7/5
     [1.4, 1.4, 1.4]
     """
-    if exact not in (True, False, "auto"):
-        raise InputError(f"exact={exact!r} must be True, False or 'auto'")
+    _check_exact(exact)
     classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm, one=True)
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
@@ -123,25 +122,50 @@ def robustness(
         _attack(search, graphs, certified, estimate, x.shape[1:], shorten=shorten)
         values, statuses = _solve(graphs, search, x, exact, seconds)
         rounding, artefact = rounded_radii(classifier, search, x, steepest)
-    # an example that float64 decides rightly is one of rounding, by as much as the certificate says
-    missing = torch.where(artefact & (certified > search.distance), certified - search.distance, 0.0)
-    rounding = torch.maximum(rounding, missing)
-    contradictions = contradictions_between(certified, values, search.distance, rounding)
+    sides = {
+        "certified": certified,
+        "proved": proved,
+        "estimate": estimate,
+        "exact": values,
+        "rounding": torch.maximum(rounding, _missing(search, certified, artefact)),
+    }
+    return _bracket(
+        search, sides, statuses, _named(graphs, scorer.bounds, reason), x, many=classifier.several
+    )
+
+
+def _check_exact(exact: bool | str) -> None:
+    if exact not in (True, False, "auto"):
+        raise InputError(f"exact={exact!r} must be True, False or 'auto'")
+
+
+def _missing(search: Search, certified: Tensor, artefact: Tensor) -> Tensor:
+    """An example that float64 decides rightly is one of rounding, by as much as the certificate says."""
+    return torch.where(artefact & (certified > search.distance), certified - search.distance, 0.0)
+
+
+def _bracket(
+    search: Search,
+    sides: dict[str, Tensor],
+    statuses: list[tuple[str, ...]],
+    certificate: str,
+    x: Tensor,
+    *,
+    many: bool,
+) -> Robustness:
+    """The result, without the member axis (M, …) of its sides where one network was given."""
+    sides = {**sides, "attacked": search.distance, "examples": search.example.reshape(-1, *x.shape)}
+    contradictions = contradictions_between(
+        sides["certified"], sides["exact"], sides["attacked"], sides["rounding"]
+    )
     if contradictions:
-        warnings.warn("robustness contradicts itself: " + "; ".join(contradictions[:5]), stacklevel=2)
-    many = classifier.several
+        warnings.warn("robustness contradicts itself: " + "; ".join(contradictions[:5]), stacklevel=3)
     return Robustness(
-        certified=_squeezed(certified, many),
-        proved=_squeezed(proved, many),
-        estimate=_squeezed(estimate, many),
-        attacked=_squeezed(search.distance, many),
-        exact=_squeezed(values, many),
-        rounding=_squeezed(rounding, many),
+        **{name: value if many else value[0] for name, value in sides.items()},
         status=tuple(statuses) if many else statuses[0],
-        certificate=_named(graphs, scorer.bounds, reason),
+        certificate=certificate,
         contradictions=contradictions,
-        norm=length,
-        examples=_squeezed(search.example.reshape(-1, *x.shape), many),
+        norm=search.norm,
     )
 
 
@@ -195,10 +219,6 @@ def _attack(
         follow_certificate(search, graphs, shape)
     if shorten:
         refine(search, restarts=0 if guided else 3)
-
-
-def _squeezed(value: Tensor, many: bool) -> Tensor:
-    return value if many else value[0]
 
 
 def _solve(

@@ -10,22 +10,11 @@ from torch import Tensor, nn
 from torch.func import stack_module_state
 
 from undertow.core.errors import ModelError
+from undertow.core.layers import ActivationLayer, FlattenLayer, Layer, LinearLayer
 from undertow.core.members import first_unlike, over_members
-from undertow.core.sequences import unrolled
+from undertow.core.networks import LayerChain, read_layers
 
 __all__ = ["stacked"]
-
-_ELEMENTWISE = (
-    nn.ReLU,
-    nn.LeakyReLU,
-    nn.Tanh,
-    nn.GELU,
-    nn.Sigmoid,
-    nn.Softplus,
-    nn.ELU,
-    nn.SiLU,
-    nn.Identity,
-)
 
 
 def stacked(nets: Sequence[nn.Module]) -> Callable[[Tensor], Tensor]:
@@ -36,8 +25,8 @@ def stacked(nets: Sequence[nn.Module]) -> Callable[[Tensor], Tensor]:
     mapped over the members.
 
     >>> nets = [nn.Linear(3, 2) for _ in range(4)]
-    >>> together = stacked(nets)(torch.ones(4, 5, 3))
-    >>> torch.allclose(together[1], nets[1](torch.ones(5, 3)))
+    >>> batched = stacked(nets)(torch.ones(4, 5, 3))
+    >>> torch.allclose(batched[1], nets[1](torch.ones(5, 3)))
     True
     """
     _check_alike(nets)
@@ -61,35 +50,34 @@ def _check_alike(nets: Sequence[nn.Module]) -> None:
         )
 
 
-def _layers_of_mlp(net: nn.Module) -> list[nn.Module] | None:
-    modules = unrolled(net) or []
-    # a Flatten anywhere but in front would act on features that the product below has no axes for
-    known = bool(modules) and type(modules[0]) in (nn.Linear, nn.Flatten)
-    known = known and all(
-        type(layer) in (nn.Linear, nn.Dropout, *_ELEMENTWISE) or (position == 0 and _flattens_all(layer))
-        for position, layer in enumerate(modules)
+def _layers_of_mlp(net: nn.Module) -> tuple[Layer, ...] | None:
+    """The layers of a network of linear ones and known activations, with a flattening in front or none."""
+    chain = read_layers(net)
+    if not isinstance(chain, LayerChain) or not chain.at_work:
+        return None
+    # a flattening anywhere but in front would act on features that the product below has no axes for
+    flat = isinstance(chain.at_work[0], FlattenLayer | LinearLayer)
+    known = all(
+        isinstance(layer, LinearLayer)
+        or (isinstance(layer, ActivationLayer) and layer.activation is not None)
+        for layer in chain.at_work_on_vectors
     )
-    return modules if known else None
+    return chain.at_work if flat and known else None
 
 
-def _flattens_all(layer: nn.Module) -> bool:
-    return isinstance(layer, nn.Flatten) and layer.start_dim == 1 and layer.end_dim == -1
-
-
-def _stacked_mlp(networks: Sequence[Sequence[nn.Module]]) -> Callable[[Tensor], Tensor]:
+def _stacked_mlp(networks: Sequence[Sequence[Layer]]) -> Callable[[Tensor], Tensor]:
     steps: list[Callable[[Tensor], Tensor]] = []
     for position, layer in enumerate(networks[0]):
-        alike = [layers[position] for layers in networks]
-        if isinstance(layer, nn.Flatten):
+        if isinstance(layer, FlattenLayer):
             steps.append(lambda x: x.flatten(2))
-        elif isinstance(layer, nn.Linear):
-            linears = [cast(nn.Linear, each) for each in alike]
+        elif isinstance(layer, ActivationLayer) and layer.activation is not None:
+            steps.append(layer.activation.value)
+        else:
+            linears = [cast(nn.Linear, layers[position].module) for layers in networks]
             weight = torch.stack([linear.weight.detach() for linear in linears]).transpose(1, 2).contiguous()
             biases = [linear.bias for linear in linears]
             bias = None if biases[0] is None else torch.stack([b.detach() for b in biases]).unsqueeze(1)
             steps.append(_affine(weight, bias))
-        elif not isinstance(layer, nn.Dropout):  # in eval mode it does nothing
-            steps.append(layer)
 
     def forward(x: Tensor) -> Tensor:
         for step in steps:

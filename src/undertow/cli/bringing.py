@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from undertow.config.grid import StudyConfig
-from undertow.config.trial import FeaturesData, NamedData, TrialConfig
+from undertow.config.trial import TrialConfig
 from undertow.core.errors import DataError
 from undertow.data.catalogue import CATALOGUE, RawFile
 from undertow.data.offline import offline
@@ -38,14 +38,7 @@ def bring_data(store: Store, studies: Sequence[StudyConfig], console: Console) -
 
 def files_of(trials: Iterable[TrialConfig]) -> dict[str, tuple[RawFile, ...]]:
     """Data set → those of its files that the trials read."""
-    asked: dict[tuple[str, str], None] = {}
-    for trial in trials:
-        data, splits = trial.data, {trial.probe.split}
-        if isinstance(data, FeaturesData):
-            asked |= dict.fromkeys((data.of, split) for split in {"train", data.split, *splits} if split)
-        elif isinstance(data, NamedData):
-            fitted = {"train"} if data.normalise == "standardised" else set()
-            asked |= dict.fromkeys((data.name, split) for split in {data.split, *splits, *fitted} if split)
+    asked = {each for trial in trials for each in trial.data.files_read(trial.probe.split)}
     wanted: dict[str, dict[str, RawFile]] = {}
     for name, split in sorted(asked):
         wanted.setdefault(name, {}).update({file.name: file for file in CATALOGUE[name].files_for(split)})

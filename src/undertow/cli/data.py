@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from undertow.cli.show import print_json
+from undertow.cli.json_output import print_json
 from undertow.core.errors import ConfigError, nearest
 from undertow.data.catalogue import CATALOGUE
 from undertow.data.local import State

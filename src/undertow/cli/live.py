@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import webbrowser
 from pathlib import Path
 
 from rich.console import Console
@@ -21,7 +22,7 @@ def serve_page(runs: Path, *, host: str, port: int, token: str | None, open_brow
         raise ConfigError(
             "the live page needs starlette and uvicorn: `pip install starlette uvicorn`."
         ) from None
-    from undertow.live.server import Address, serve
+    from undertow.live.server import Address, serve  # only now it is known that this can be imported
 
     if token is not None and not token.strip():
         raise ConfigError("--token is empty: give one that is hard to guess, or leave the option out.")
@@ -35,8 +36,6 @@ def serve_page(runs: Path, *, host: str, port: int, token: str | None, open_brow
             console.print("Whoever has this address can see the page. Do not pass it on.", style="yellow")
         console.print("Ctrl-C ends it; the runs are not touched.", style="dim")
         if open_browser:
-            import webbrowser
-
             webbrowser.open(address.url)
 
     serve(runs, host=host, port=port, token=token, ready=ready)

@@ -13,13 +13,14 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from undertow.cli.show import VERDICT_COLOURS, place, print_json
+from undertow.cli.json_output import print_json
+from undertow.cli.show import VERDICT_COLOURS, place
 from undertow.cli.sparklines import Line, main_curves, sparkline
 from undertow.drawing.palette import MARKS
 from undertow.report.words import plural, seeds
 from undertow.store.folder import Folder
 from undertow.store.following import Follower
-from undertow.store.store import StoredStudy
+from undertow.store.stored_study import StoredStudy
 from undertow.store.tolerant import ReadableStore
 from undertow.studies.kit.ledger import Entry, ledger
 
@@ -73,13 +74,12 @@ def print_store(runs: Path, *, as_json: bool) -> int:
 def _row(store: ReadableStore, stored: StoredStudy) -> dict[str, Any]:
     whole = [trial for trial, _ in stored.trials if trial in store]
     status = Counter(store.trial(trial).status["status"] for trial in whole)
-    config = stored.config
     return {
-        "study": config.name,
-        "variant": config.variant,
-        "scale": config.scale,
-        "part": config.part,
-        "seed_set": config.seed_set,
+        "study": stored.name,
+        "variant": stored.variant,
+        "scale": stored.scale,
+        "part": stored.part,
+        "seed_set": stored.seed_set,
         "trials": len(stored.trials),
         "finished": status["finished"],
         "diverged": status["diverged"],

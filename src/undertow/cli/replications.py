@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
-from undertow.cli.show import VERDICT_COLOURS, place, print_json, print_problems
+from undertow.cli.json_output import print_json
+from undertow.cli.show import VERDICT_COLOURS, place, print_problems
 from undertow.report import words
 from undertow.store.tolerant import ReadableStore
 from undertow.studies.kit.ledger import Entry, ledger

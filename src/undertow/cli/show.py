@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from undertow.core.canonical import plain
+from undertow.cli.json_output import print_json
 from undertow.report import words
 from undertow.store.tolerant import ReadableStore
 from undertow.studies import STUDIES, find
@@ -22,7 +20,6 @@ __all__ = [
     "VERDICT_COLOURS",
     "place",
     "print_claims",
-    "print_json",
     "print_ledger",
     "print_problems",
     "print_studies",
@@ -35,11 +32,6 @@ VERDICT_COLOURS = {
     "as it must be": "cyan",
     "violated": "bold red",
 }
-
-
-def print_json(value: Any) -> None:
-    """Plain JSON on standard output, whatever the terminal; null for numbers that JSON lacks."""
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_studies(*, as_json: bool) -> int:

@@ -6,12 +6,10 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from undertow.probe.bounds import sign_of_bound
+import polars
 
-if TYPE_CHECKING:
-    import polars
+from undertow.measures.bounds import sign_of_bound
 
 __all__ = ["Line", "main_curves", "sparkline"]
 
@@ -68,8 +66,6 @@ def main_curves(frame: polars.DataFrame, axes: Sequence[str]) -> list[Line]:
     Trials of different kinds are averaged apart: by all axes of the grid but the seed while that gives few lines,
     else by the first such axis that does, else not at all.
     """
-    import polars
-
     if frame.is_empty():
         return []
     whole = frame.filter(polars.col("status") == "finished")

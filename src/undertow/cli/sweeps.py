@@ -10,9 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from undertow.cli.bringing import bring_data
+from undertow.cli.run_options import HowToRun
 from undertow.cli.show import print_ledger, print_problems
 from undertow.config.grid import StudyConfig
 from undertow.config.seed_sets import refuse_overlap, replicated
+from undertow.core.errors import ConfigError
+from undertow.core.validation import validate
 from undertow.data.offline import staying_offline
 from undertow.execution.engines import engine as make_engine
 from undertow.execution.engines.worker import Engine
@@ -22,8 +25,10 @@ from undertow.execution.watch import Bars, Lines, Watch
 from undertow.store.store import Store
 from undertow.store.tolerant import ReadableStore
 from undertow.studies import STUDIES
+from undertow.studies.kit.ledger import judge
+from undertow.studies.kit.reproduction import reproductions
 
-__all__ = ["on_seeds", "run_parts", "run_studies"]
+__all__ = ["on_seeds", "resume_studies", "run_parts", "run_studies"]
 
 DONE, INCOMPLETE, INTERRUPTED = 0, 1, 130
 
@@ -37,35 +42,45 @@ def on_seeds(
         for part in without:
             print(f"{part} has no axis of seeds: it is the same on every set of them, and left out.")
     if (runs / "studies").is_dir():
-        refuse_overlap(grids, (each.config for each in ReadableStore(runs).studies()))
+        refuse_overlap(grids, ReadableStore(runs).studies())
     return grids
 
 
-def run_studies(
-    runs: Path,
-    studies: list[StudyConfig],
-    *,
-    engine: str,
-    workers: int | None,
-    address: str | None,
-    keep_weights: bool,
-    offline: bool = False,
-) -> int:
+def run_studies(runs: Path, studies: list[StudyConfig], how: HowToRun) -> int:
     """Bring the studies to their ends, and return the exit code."""
     console = Console(highlight=False, soft_wrap=True)
     store = Store(runs)
-    chosen = make_engine(engine, workers=workers, address=address, keep_weights=keep_weights)
-    with staying_offline(offline):
+    chosen = make_engine(how.engine, workers=how.workers, address=how.address, keep_weights=how.weights)
+    with staying_offline(how.offline):
         bring_data(store, studies, console)
         with Interrupt() as interrupt:
             outcome = run_parts(store, studies, engine=chosen, interrupt=interrupt, console=console)
     if outcome.interrupted:
-        command = _go_on(runs, engine=engine, workers=workers, address=address, keep_weights=keep_weights)
-        command += " --offline" * offline
+        command = shlex.join(["undertow", "resume", str(runs), *how.words()])
         console.print(f"Stopped; nothing is lost. Go on with:  [bold]{escape(command)}[/]")
         return INTERRUPTED
     _conclude(console, store.path, studies)
     return DONE if outcome.complete else INCOMPLETE
+
+
+def resume_studies(runs: Path, how: HowToRun) -> int:
+    """Bring every study of a folder to its end; one that cannot be run again is said, and the others go on."""
+    store = ReadableStore(runs)
+    studies, refused = [], []
+    for stored in store.studies():
+        try:
+            studies.append(validate(StudyConfig, stored.settings))
+        except ConfigError as error:
+            refused.append(
+                f"{stored.label} was written by another version of undertow, and this one cannot run it again: {error} "
+                "(What is finished can still be shown, judged and reported.)"
+            )
+    console = Console(highlight=False, soft_wrap=True)
+    for sentence in refused:
+        console.print(escape(sentence), style="yellow")
+    if refused and not studies:
+        return INCOMPLETE
+    return run_studies(runs, studies, how) or (INCOMPLETE if store.problems or refused else DONE)
 
 
 def run_parts(
@@ -98,14 +113,11 @@ def run_parts(
 
 def _conclude(console: Console, runs: Path, studies: list[StudyConfig]) -> None:
     """Figures and verdicts of studies that undertow knows; where the records are, of any other; what is damaged."""
-    from undertow.studies.kit.reproduction import reproductions
-
     ran = {(study.name, study.variant, study.scale, study.seed_set) for study in studies}
     store = ReadableStore(runs)  # another study of the folder may be damaged or of another version
     for each in reproductions(store):
         if (each.study.name, each.variant, each.scale, each.seed_set) in ran:
-            from undertow.report.figures import draw
-            from undertow.studies.kit.ledger import judge
+            from undertow.report.figures import draw  # altair: nobody waits for it before the training
 
             print_ledger(Console(highlight=False), judge(each))  # wrapped: sentences are long
             pictures = draw(each)
@@ -116,16 +128,3 @@ def _conclude(console: Console, runs: Path, studies: list[StudyConfig]) -> None:
         console.print(f"Next:  undertow report {escape(shlex.quote(str(runs)))}")
     if any(name not in STUDIES for name, *_ in ran):
         console.print(f"Records:  undertow.Store({str(runs)!r}).frame()")
-
-
-def _go_on(runs: Path, *, engine: str, workers: int | None, address: str | None, keep_weights: bool) -> str:
-    parts = ["undertow", "resume", str(runs)]
-    if engine != "auto":
-        parts += ["--engine", engine]
-    if workers is not None:
-        parts += ["--workers", str(workers)]
-    if address is not None:
-        parts += ["--address", address]
-    if not keep_weights:
-        parts.append("--no-weights")
-    return shlex.join(parts)

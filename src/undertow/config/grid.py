@@ -16,26 +16,21 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 
 from undertow.config.axes import axis_path, put
-from undertow.config.config_errors import shown
-from undertow.config.trial import (
-    DataConfig,
-    ModelConfig,
-    ProbeConfig,
-    TrainingConfig,
-    TrialConfig,
-    validate,
-)
+from undertow.config.probe_config import ProbeConfig
+from undertow.config.study_names import OWN_SEEDS, part_label, whole_label
+from undertow.config.trial import DataConfig, ModelConfig, TrialConfig
 from undertow.core.canonical import digest, dumps
+from undertow.core.config_errors import shown
 from undertow.core.errors import ConfigError
 from undertow.core.sections import Count, Section, Seed
+from undertow.core.validation import validate
 from undertow.probe.records import COLUMNS
+from undertow.training.recipe import TrainingSection
 
-__all__ = ["OWN_SEEDS", "GridPoint", "Group", "StudyConfig"]
+__all__ = ["GridPoint", "Group", "StudyConfig"]
 
 Slug = Annotated[str, Field(strict=True, pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 
-OWN_SEEDS = "own"
-"""The set of seeds that a study's settings name."""
 _LARGEST = 100_000
 _OWN = (("seed",), ("training", "learning_rate"), ("model", "init"))
 """What may differ between networks that are trained as one batch."""
@@ -74,7 +69,7 @@ class StudyConfig(Section):
     seed_set: Slug = OWN_SEEDS
     data: DataConfig
     model: ModelConfig
-    training: TrainingConfig = TrainingConfig()
+    training: TrainingSection = TrainingSection()
     probe: ProbeConfig = ProbeConfig()
     seed: Seed = 0
     grid: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
@@ -93,13 +88,12 @@ class StudyConfig(Section):
     @property
     def label(self) -> str:
         """The study's name on disk; a study of one part only need not name it."""
-        return self.whole if self.part == "main" else f"{self.whole}.{self.part}"
+        return part_label(self.whole, self.part)
 
     @property
     def whole(self) -> str:
         """What all parts of a study have in common: its name, variant and scale, and other seeds than its own."""
-        other = "" if self.seed_set == OWN_SEEDS else f".seeds-{self.seed_set}"
-        return f"{self.name}.{self.variant}.{self.scale}{other}"
+        return whole_label(self.name, self.variant, self.scale, self.seed_set)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -113,7 +107,7 @@ class StudyConfig(Section):
         if size > _LARGEST:
             raise ConfigError(f"the grid has {size:,} trials; {_LARGEST:,} are the most one study takes.")
         base = self.model_dump(mode="json", include=set(TrialConfig.model_fields))
-        base["training"] = {**TrainingConfig.UNWRITTEN, **base["training"]}  # an axis may name these too
+        base["training"] = {**TrainingSection.UNWRITTEN, **base["training"]}  # an axis may name these too
         paths = [axis_path(axis, base) for axis in self.grid]
         columns = _columns(paths)
         points: dict[str, GridPoint] = {}

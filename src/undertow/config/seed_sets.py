@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from undertow.config.grid import OWN_SEEDS, StudyConfig
-from undertow.config.trial import validate
+from undertow.config.grid import StudyConfig
+from undertow.config.study_names import NamedStudy
 from undertow.core.errors import ConfigError
+from undertow.core.validation import validate
 
-__all__ = ["refuse_overlap", "replicated", "seed_options"]
+__all__ = ["refuse_overlap", "replicated"]
 
 _LARGEST = 2**32
 
@@ -55,21 +56,7 @@ def _on(study: StudyConfig, seeds: tuple[int, ...], name: str) -> StudyConfig:
     return validate(StudyConfig, {**document, "grid": grid, "seed_set": name})
 
 
-def seed_options(seed_set: str) -> list[str]:
-    """The options of `undertow reproduce` that ask for a set of seeds.
-
-    >>> seed_options("100-109"), seed_options("from-100"), seed_options("own")
-    (['--seeds', '10', '--first-seed', '100'], ['--first-seed', '100'], [])
-    """
-    if seed_set == OWN_SEEDS:
-        return []
-    first, _, last = seed_set.partition("-")
-    if first == "from":
-        return ["--first-seed", last]
-    return ["--seeds", str(int(last) - int(first) + 1), "--first-seed", first]
-
-
-def refuse_overlap(asked: Iterable[StudyConfig], stored: Iterable[StudyConfig]) -> None:
+def refuse_overlap(asked: Iterable[NamedStudy], stored: Iterable[NamedStudy]) -> None:
     """A ``ConfigError`` where seeds are asked for of which the folder holds some in another set.
 
     Together they would be judged after a look at some of them.

@@ -24,8 +24,8 @@ from typing import Any
 
 from undertow.config.axes import put
 from undertow.config.grid import StudyConfig
-from undertow.config.trial import validate
 from undertow.core.errors import ConfigError
+from undertow.core.validation import validate
 
 __all__ = ["apply_overrides", "load_study", "read_value"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -32,17 +33,20 @@ def _architecture(network: nn.Module) -> tuple[str, dict[str, torch.Size]]:
     return str(network), {name: tensor.shape for name, tensor in held}
 
 
-def over_members(template: nn.Module) -> Callable[[State, State, Tensor, bool], Tensor]:
+def over_members(
+    template: nn.Module, *, one_by_one: bool = False
+) -> Callable[[State, State, Tensor, bool], Tensor]:
     """A function of parameters (M, …), buffers (M, …), samples and whether each member has samples of its own.
 
     It gives the outputs (M, B, …) of samples (B, …), or (M, B, …) where they are the members' own. Networks are
     mapped with ``torch.func.vmap``, except where there are convolutions: mapped over their weights these become
-    grouped ones, which take two to three times as long as one member after the other.
+    grouped ones, which take two to three times as long as one member after the other. With ``one_by_one`` all are
+    taken so: a forward pass may then change a member's buffers.
 
     >>> nets = [nn.Linear(3, 2) for _ in range(4)]
     >>> state, buffers = torch.func.stack_module_state(nets)
-    >>> together = over_members(nets[0])(state, buffers, torch.ones(5, 3), False)
-    >>> torch.allclose(together[1], nets[1](torch.ones(5, 3)))
+    >>> batched = over_members(nets[0])(state, buffers, torch.ones(5, 3), False)
+    >>> torch.allclose(batched[1], nets[1](torch.ones(5, 3)))
     True
     """
 
@@ -58,10 +62,37 @@ def over_members(template: nn.Module) -> Callable[[State, State, Tensor, bool], 
         members = len(next(iter(weights.values())))
         states, buffers = _apart(weights, members), _apart(constants, members)
         samples = x.unbind(0) if own else [x] * members
-        return torch.stack([one(*each) for each in zip(states, buffers, samples, strict=True)])
+        calls = [partial(one, *each) for each in zip(states, buffers, samples, strict=True)]
+        capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
+        return torch.stack(_side_by_side(calls) if capturing else [call() for call in calls])
 
     convolves = any(isinstance(module, _CONVOLUTIONS) for module in template.modules())
-    return in_turn if convolves else mapped
+    return in_turn if convolves or one_by_one else mapped
+
+
+_STREAMS: dict[torch.device, list[torch.cuda.Stream]] = {}
+
+
+def _side_by_side(calls: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
+    """The results of the calls, each on a stream of its own: in a graph that is being captured these become branches.
+
+    Small convolutions then fill a GPU together. Backward passes run on the streams of their forward ones, and what
+    follows on the present stream waits for all of them.
+    """
+    if len(calls) == 1:
+        return [calls[0]()]
+    here = torch.cuda.current_stream()
+    streams = _STREAMS.setdefault(here.device, [])
+    while len(streams) < len(calls):
+        streams.append(torch.cuda.Stream(here.device))  # type: ignore[no-untyped-call]
+    results = []
+    for stream, call in zip(streams, calls, strict=False):
+        stream.wait_stream(here)
+        with torch.cuda.stream(stream):
+            results.append(call())
+    for stream in streams[: len(calls)]:
+        here.wait_stream(stream)
+    return results
 
 
 def _apart(stacked: State, members: int) -> list[dict[str, Tensor]]:

@@ -42,6 +42,9 @@ _WHERE = {
     "halves": "undertow.data.tasks",
     "relabel": "undertow.data.tasks",
     "TASKS": "undertow.data.tasks",
+    # What configurations can ask for
+    "DATA_SETS": "undertow.data.data_sets",
+    "DataSection": "undertow.data.data_section",
     # The papers' distributions
     "kou_mixture": "undertow.data.mixture",
     "d_binary": "undertow.data.clusters",

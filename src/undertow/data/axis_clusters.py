@@ -3,15 +3,46 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 
 from undertow.core.errors import InputError
+from undertow.core.sections import Count, NonNegative, Positive
 from undertow.data.clusters import d_binary
+from undertow.data.data_section import DrawnData
 from undertow.data.dataset import Dataset
 from undertow.data.drawing import require_positive
 
-__all__ = ["axis_clusters"]
+__all__ = ["AxisClustersData", "axis_clusters"]
+
+
+class AxisClustersData(DrawnData):
+    """Clusters around the first k coordinate axes; see :func:`axis_clusters`."""
+
+    name: Literal["axis-clusters"]
+    d: Count = 1000
+    k: Annotated[int, Field(strict=True, ge=2, le=10**6)] = 10
+    positive: Count | None = None
+    sigma: NonNegative = 1.0
+    norm: Positive | None = None
+    ambient: Count | None = None
+
+    def draw(self, n: int, seed: int, *, like: Dataset | None) -> Dataset:  # noqa: ARG002
+        return axis_clusters(
+            n=n,
+            d=self.d,
+            k=self.k,
+            positive=self.positive,
+            sigma=self.sigma,
+            norm=self.norm,
+            ambient=self.ambient,
+            seed=seed,
+        )
+
+    def least_shape(self) -> tuple[int, int]:
+        return max(self.n, self.k), max(self.d, self.ambient or 0)
 
 
 def axis_clusters(

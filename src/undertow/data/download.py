@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
 from undertow.core.errors import DataError
 
 __all__ = ["download", "scratch_folder", "write_atomically"]
@@ -135,9 +138,6 @@ class _Advance(Protocol):
 
 @contextmanager
 def _bar(label: str, total: int | None, show: bool) -> Iterator[_Advance]:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(

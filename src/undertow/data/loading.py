@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +16,9 @@ from torch import Tensor
 
 from undertow.core.errors import DataError, InputError, nearest
 from undertow.core.files import TooLargeError, read_regular
-from undertow.data.catalogue import Entry, lookup
+from undertow.data.catalogue import CatalogueEntry, lookup
 from undertow.data.cifar import parse_batch
+from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
 from undertow.data.idx import parse_idx
 from undertow.data.inflate import bound_for, too_large
@@ -29,7 +30,6 @@ from undertow.data.tables import read_table
 
 __all__ = ["load"]
 
-Split = Literal["train", "test", "all"]
 _SPLITS = ("train", "test", "all")
 
 
@@ -89,22 +89,9 @@ def load(
     fitted_on = None
     if normalise == "standardised":
         fitted_on = (samples if split == "train" else read("train")).inputs()
-    samples = samples.take(slice(limit))
-    bounds = None if samples.scale is None else (0.0, 1.0)
-    raw = samples.inputs()
-    x, bounds = normalised(raw, bounds, normalise, fitted_on=fitted_on)
-    details = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in samples.details.items()}
-    if normalise == "unit-norm":
-        details["raw_norm"] = norms_of(raw)  # what it takes to go back to the raw inputs
-    return Dataset.of(
-        x.flatten(1) if flatten else x,
-        torch.from_numpy(samples.y.astype(np.int64)),
-        name=Path(name).stem if entry is None else entry.name,
-        classes=samples.classes,
-        bounds=bounds,
-        details=details,
-        aligned=details,
-    )
+    title = Path(name).stem if entry is None else entry.name
+    kept = samples.take(slice(limit))
+    return kept.dataset(title, normalise=normalise, fitted_on=fitted_on, flatten=flatten)
 
 
 @dataclass(frozen=True)
@@ -125,6 +112,26 @@ class _Samples:
             )  # numpy rounds exactly everywhere, so the checksum is the same everywhere
         return torch.from_numpy(x)
 
+    def dataset(
+        self, name: str, *, normalise: str | None, fitted_on: Tensor | None, flatten: bool
+    ) -> Dataset:
+        """As tensors, normalised; what is needed to go back to the raw inputs is among the details."""
+        raw = self.inputs()
+        bounds = None if self.scale is None else (0.0, 1.0)
+        x, bounds = normalised(raw, bounds, normalise, fitted_on=fitted_on)
+        details = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in self.details.items()}
+        if normalise == "unit-norm":
+            details["raw_norm"] = norms_of(raw)
+        return Dataset.of(
+            x.flatten(1) if flatten else x,
+            torch.from_numpy(self.y.astype(np.int64)),
+            name=name,
+            classes=self.classes,
+            bounds=bounds,
+            details=details,
+            aligned=details,
+        )
+
     def take(self, rows: slice | NDArray[np.int64]) -> _Samples:
         details = {key: value[rows] for key, value in self.details.items()}
         return replace(self, x=self.x[rows], y=self.y[rows], details=details)
@@ -143,13 +150,15 @@ def _digits(part: Split, test_fraction: float, seed: int) -> _Samples:
 @lru_cache(maxsize=1)
 def _parsed_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """scikit-learn reads them from a text of numbers, which takes longer than the training of a small trial."""
-    from sklearn.datasets import load_digits
+    from sklearn.datasets import load_digits  # takes over a second, and is for this one data set alone
 
     bunch = load_digits()
     return bunch.images.astype(np.uint8)[:, None], bunch.target.astype(np.int64)
 
 
-def _images(entry: Entry, part: Split, folder: str | os.PathLike[str] | None, download: bool) -> _Samples:
+def _images(
+    entry: CatalogueEntry, part: Split, folder: str | os.PathLike[str] | None, download: bool
+) -> _Samples:
     files = entry.files_for(part)
     contents = obtain(entry, files, folder=folder, download=download)
     if entry.form == "cifar":
@@ -164,7 +173,7 @@ def _images(entry: Entry, part: Split, folder: str | os.PathLike[str] | None, do
 
 
 def _table(
-    file: str, content: bytes, entry: Entry | None, label: str | None, features: Sequence[str] | None
+    file: str, content: bytes, entry: CatalogueEntry | None, label: str | None, features: Sequence[str] | None
 ) -> _Samples:
     table = read_table(
         content,
@@ -181,7 +190,9 @@ def _table(
     return _Samples(table.x, table.y, len(table.classes), None, {"row": table.row, **table.others})
 
 
-def _entry_file(entry: Entry, folder: str | os.PathLike[str] | None, download: bool) -> tuple[str, bytes]:
+def _entry_file(
+    entry: CatalogueEntry, folder: str | os.PathLike[str] | None, download: bool
+) -> tuple[str, bytes]:
     contents = obtain(entry, entry.files, folder=folder, download=download)
     return next(iter(contents.items()))
 

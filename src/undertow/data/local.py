@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+import platformdirs
+
 from undertow.core.errors import DataError
 from undertow.core.files import TooLargeError, read_regular
-from undertow.data.catalogue import CATALOGUE, Entry, RawFile
+from undertow.data.catalogue import CATALOGUE, CatalogueEntry, RawFile
 from undertow.data.inflate import OverrunError, bound_for, gunzip, too_large
 
 __all__ = [
@@ -52,13 +53,7 @@ def cache_folder() -> Path:
     chosen = os.environ.get("UNDERTOW_CACHE")
     if chosen:
         return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "undertow"
-    if sys.platform == "win32":
-        return (
-            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "undertow" / "cache"
-        )
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "undertow"
+    return platformdirs.user_cache_path("undertow", appauthor=False)
 
 
 def search_folders(folder: str | os.PathLike[str] | None = None) -> list[Path]:
@@ -68,7 +63,7 @@ def search_folders(folder: str | os.PathLike[str] | None = None) -> list[Path]:
     return list(dict.fromkeys(folders))
 
 
-def find(entry: Entry, file: RawFile, folders: list[Path]) -> tuple[FileState, bytes]:
+def find(entry: CatalogueEntry, file: RawFile, folders: list[Path]) -> tuple[FileState, bytes]:
     """The first whole copy of ``file`` in ``folders`` with its content; otherwise what was found instead."""
     damaged: FileState | None = None
     for path in _candidates(entry, file, folders):
@@ -128,7 +123,7 @@ def verify(content: bytes, file: RawFile, *, where: str) -> None:
         raise DataError(f"{where} is damaged: its md5 is {digest}, but {file.name} has {file.md5}.")
 
 
-def _candidates(entry: Entry, file: RawFile, folders: list[Path]) -> Iterator[Path]:
+def _candidates(entry: CatalogueEntry, file: RawFile, folders: list[Path]) -> Iterator[Path]:
     for folder in folders:
         for inner in (entry.name, *entry.folders, "."):
             for name in (file.name, f"{file.name}.gz"):
@@ -137,7 +132,7 @@ def _candidates(entry: Entry, file: RawFile, folders: list[Path]) -> Iterator[Pa
                     yield path
 
 
-def _belongs_to_another(entry: Entry, file: RawFile, path: Path) -> bool:
+def _belongs_to_another(entry: CatalogueEntry, file: RawFile, path: Path) -> bool:
     """Whether ``path`` lies where several data sets use its name and another one comes first.
 
     MNIST and Fashion-MNIST name their files alike: MNIST's, lying loose in a folder, are not a damaged

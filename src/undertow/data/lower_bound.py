@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 
 from undertow.core.errors import InputError
+from undertow.core.sections import Count, Positive
+from undertow.data.data_section import DrawnData
 from undertow.data.dataset import Dataset
 from undertow.data.drawing import cpu_generator, require_positive
 
-__all__ = ["lower_bound"]
+__all__ = ["LowerBoundData", "lower_bound"]
+
+
+class LowerBoundData(DrawnData):
+    """Vertices with arbitrary labels and a short linear coordinate; see :func:`lower_bound`."""
+
+    name: Literal["lower-bound"]
+    d: Count = 20
+    corners: Count = 500
+    margin: Positive = 0.05
+
+    def draw(self, n: int, seed: int, *, like: Dataset | None) -> Dataset:  # noqa: ARG002
+        corner_seed = self.stream("data")
+        return lower_bound(
+            n=n, corners=self.corners, d=self.d, margin=self.margin, seed=seed, corner_seed=corner_seed
+        )
+
+    def least_shape(self) -> tuple[int, int]:
+        return max(self.n, self.corners), self.d
 
 
 def lower_bound(

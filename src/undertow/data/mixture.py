@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
 from undertow.core.errors import InputError
+from undertow.core.sections import Count, NonNegative
+from undertow.data.data_section import DrawnData, Split
 from undertow.data.dataset import Dataset
 from undertow.data.drawing import cpu_generator, require_positive
 
-__all__ = ["kou_mixture"]
+__all__ = ["MixtureData", "kou_mixture"]
+
+
+class MixtureData(DrawnData):
+    """x = yμ + z with μ ~ N(0, σ_p² I_d), z ~ N(0, σ_e² I_d), y = ±1 (Kou, Chen & Gu 2023): the points trained on."""
+
+    name: Literal["kou-mixture"]
+    n: Count = 10
+    d: Count = 784
+    sigma_p: NonNegative = 0.01
+    sigma_e: NonNegative = 1.0
+
+    def draw(self, n: int, seed: int, *, like: Dataset | None) -> Dataset:
+        signal = None if like is None else like.details["signal"]
+        return kou_mixture(
+            n=n, d=self.d, sigma_p=self.sigma_p, sigma_e=self.sigma_e, signal=signal, seed=seed
+        )
+
+    def check_split(self, split: Split | None) -> None:
+        if split is not None:
+            raise ValueError(f"{self.name} has no splits: leave probe.split out")
+
+    def least_shape(self) -> tuple[int, int]:
+        return self.n, self.d
 
 
 def kou_mixture(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,9 +12,19 @@ from torch import Tensor
 from undertow.core.errors import InputError, nearest
 from undertow.data.dataset import Dataset
 
-__all__ = ["NORMALISATIONS", "affine", "normalise", "normalised", "norms_of", "standardise", "unit_norm"]
+__all__ = [
+    "NORMALISATIONS",
+    "Normalisation",
+    "affine",
+    "normalise",
+    "normalised",
+    "norms_of",
+    "standardise",
+    "unit_norm",
+]
 
 Bounds = tuple[float, float] | None
+Normalisation = Literal["unit-norm", "centred", "mnist", "standardised"]
 
 
 def normalise(data: Dataset, how: str | None, *, train: Dataset | None = None) -> Dataset:

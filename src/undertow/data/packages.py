@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.console import Console
+
 from undertow.core.errors import DataError
 from undertow.data.catalogue import Package
 
@@ -57,8 +59,6 @@ def _apt(package: Package, folder: Path, show: bool) -> None:
 
 
 def _run(command: Sequence[str], folder: Path, package: Package, seconds: float, *, show: bool) -> None:
-    from rich.console import Console
-
     console = Console(stderr=True, quiet=not show)
     environment = {**os.environ, "npm_config_update_notifier": "false", "LC_ALL": "C"}
     try:

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
 from undertow.core.errors import InputError
+from undertow.core.sections import Count, Positive
+from undertow.data.data_section import DrawnData
 from undertow.data.dataset import Dataset
 from undertow.data.drawing import cpu_generator, require_positive
 
-__all__ = ["slabs"]
+__all__ = ["SlabsData", "slabs"]
+
+
+class SlabsData(DrawnData):
+    """One linear coordinate and d − 1 of several slabs (Shah et al. 2020); see :func:`slabs`."""
+
+    name: Literal["slabs"]
+    d: Count = 50
+    pieces: Count = 5
+    margin: Positive = 0.1
+
+    def draw(self, n: int, seed: int, *, like: Dataset | None) -> Dataset:  # noqa: ARG002
+        return slabs(n=n, d=self.d, pieces=self.pieces, margin=self.margin, seed=seed)
+
+    def least_shape(self) -> tuple[int, int]:
+        return self.n, self.d
 
 
 def slabs(

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from undertow.data.acquire import Via, complete
-from undertow.data.catalogue import CATALOGUE, Entry, RawFile, lookup
+from undertow.data.catalogue import CATALOGUE, CatalogueEntry, RawFile, lookup
 from undertow.data.local import FileState, State, cache_folder, find, search_folders
 
 __all__ = ["DatasetInfo", "available", "check", "fetch", "obtain"]
@@ -80,7 +80,7 @@ def fetch(
 
 
 def obtain(
-    entry: Entry,
+    entry: CatalogueEntry,
     files: tuple[RawFile, ...],
     *,
     folder: str | os.PathLike[str] | None = None,
@@ -103,7 +103,7 @@ def obtain(
     return contents
 
 
-def _inspect(entry: Entry, folders: list[Path]) -> DatasetInfo:
+def _inspect(entry: CatalogueEntry, folders: list[Path]) -> DatasetInfo:
     files = tuple(find(entry, file, folders)[0] for file in entry.files)
     states = {f.state for f in files}
     if entry.form == "bundled":
@@ -116,7 +116,7 @@ def _inspect(entry: Entry, folders: list[Path]) -> DatasetInfo:
     return DatasetInfo(entry.name, entry.title, state, where, size, entry.licence, _source_line(entry), files)
 
 
-def _source_line(entry: Entry) -> str:
+def _source_line(entry: CatalogueEntry) -> str:
     if entry.form == "bundled":
         return "scikit-learn"
     hosts = [urlsplit(url).hostname or "" for url in (*entry.mirrors, *entry.archives)]

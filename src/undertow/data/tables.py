@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from undertow.core.errors import DataError, InputError, nearest
 from undertow.data.npz import read_npz
+from undertow.data.parquet import read_parquet
 
 __all__ = ["Table", "read_table"]
 
@@ -223,8 +224,6 @@ def _read_npz(content: bytes, name: str, _: str | None) -> dict[str, NDArray[Any
 
 
 def _read_parquet(content: bytes, name: str, label: str | None) -> dict[str, NDArray[Any]]:
-    from undertow.data.parquet import read_parquet
-
     return read_parquet(content, name, label=label)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from torch import Tensor
 
 from undertow.core.errors import InputError, nearest
 from undertow.data.dataset import Dataset
 
-__all__ = ["TASKS", "halves", "parity", "relabel"]
+__all__ = ["TASKS", "TaskName", "halves", "parity", "relabel"]
 
 
 def parity(data: Dataset) -> Dataset:
@@ -35,6 +36,8 @@ def halves(data: Dataset) -> Dataset:
         raise InputError(f"{data.name} has {data.classes} classes, which have no two halves; use parity.")
     return _binary(data, (data.y >= data.classes // 2).long(), "halves")
 
+
+TaskName = Literal["parity", "halves", "low-high", "first-last"]
 
 #: Names for configurations; "low-high" (digits) and "first-last" (CIFAR-10) are what papers call ``halves``.
 TASKS: dict[str, Callable[[Dataset], Dataset]] = {

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import altair
+import altair
 
 __all__ = ["mean_of_seeds", "small_title"]
 
 
 def small_title(text: str | list[str]) -> altair.Title:
     """A title of one line, or of several."""
-    import altair
-
     return altair.Title(text, anchor="start", fontWeight="normal", fontSize=11, offset=8)
 
 

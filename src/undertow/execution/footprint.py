@@ -6,22 +6,12 @@ the memory, and end the process when it is used. So the inputs and the weights a
 
 from __future__ import annotations
 
-import itertools
 import math
 import resource
 from collections.abc import Sequence
 from pathlib import Path
 
-from undertow.config.trial import (
-    AxisClustersData,
-    ClustersData,
-    LowerBoundData,
-    MixtureData,
-    MlpModel,
-    SlabsData,
-    TrialConfig,
-    TwoLayerModel,
-)
+from undertow.config.trial import TrialConfig
 from undertow.core.errors import ConfigError
 
 __all__ = ["check_memory", "free_memory", "is_out_of_memory", "least_bytes"]
@@ -52,34 +42,9 @@ def least_bytes(trials: Sequence[TrialConfig]) -> tuple[int, int]:
 
     Data from files are not counted: their loaders know their sizes.
     """
-    first = trials[0]
-    rows, columns = _inputs(first)
-    width = sum(_products(trial, columns) for trial in trials)
-    return rows * columns * _FLOAT, width * _FLOAT
-
-
-def _inputs(trial: TrialConfig) -> tuple[int, int]:
-    """Rows and columns of the largest matrix that the data consist of; (0, 1) where that is not known."""
-    data = trial.data
-    if isinstance(data, AxisClustersData):
-        return max(data.n, data.k), max(data.d, data.ambient or 0)
-    if isinstance(data, ClustersData):
-        return max(data.n, data.k), data.d
-    if isinstance(data, LowerBoundData):
-        return max(data.n, data.corners), data.d
-    if isinstance(data, MixtureData | SlabsData):
-        return data.n, data.d
-    return 0, 1
-
-
-def _products(trial: TrialConfig, inputs: int) -> int:
-    """How many weights the network has at least."""
-    if isinstance(trial.model, TwoLayerModel):
-        return trial.model.width * (inputs + (trial.model.outputs or 1))
-    if isinstance(trial.model, MlpModel):
-        widths = (inputs, *trial.model.widths, trial.model.outputs or 1)
-        return sum(a * b for a, b in itertools.pairwise(widths))
-    return getattr(trial.model, "width", 1) * inputs
+    rows, columns = trials[0].data.least_shape()
+    weights = sum(trial.model.least_weights(columns) for trial in trials)
+    return rows * columns * _FLOAT, weights * _FLOAT
 
 
 def free_memory() -> int | None:

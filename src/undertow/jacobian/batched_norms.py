@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from undertow.core.networks import DenseChain, read_dense
 from undertow.core.status import Status
-from undertow.jacobian.layered import Layers, layers_of
 from undertow.jacobian.memory import chunk_size, default_budget, in_chunks
 from undertow.jacobian.norms import jacobian_norms, warm_vectors
 from undertow.jacobian.plan import Plan
@@ -18,18 +18,16 @@ from undertow.jacobian.precisions import LayeredSamples, Precisions
 from undertow.jacobian.preconditions import check_input
 from undertow.jacobian.result import JacobianNorms, joined
 
-__all__ = ["layers_alike", "norms_together", "span_norms"]
+__all__ = ["batched_norms", "layers_alike", "span_norms"]
 
 
-def layers_alike(networks: Sequence[object], x: Tensor) -> list[Layers] | None:
+def layers_alike(networks: Sequence[object], x: Tensor) -> list[DenseChain] | None:
     """The layers of networks that are chains of linear maps and activations of one shape; None where they are not."""
-    found = [layers_of(network) for network in networks]
-    several = [layers for layers in found if layers is not None]
+    found = [read_dense(network, inputs=x) for network in networks]
+    several = [layers for layers in found if isinstance(layers, DenseChain)]
     if not several or len(several) < len(found):
         return None
     first = several[0]
-    if not (first.flattens or x.dim() == 2):
-        return None
     shape = _shape(first)
     weights = [linear.weight for layers in several for linear in layers.linears]
     same = all(_shape(layers) == shape and layers.flattens == first.flattens for layers in several)
@@ -37,14 +35,14 @@ def layers_alike(networks: Sequence[object], x: Tensor) -> list[Layers] | None:
     return several if same and placed else None
 
 
-def _shape(layers: Layers) -> list[object]:
+def _shape(layers: DenseChain) -> list[object]:
     return [
-        (tuple(linear.weight.shape), linear.bias is None, str(activation))
+        (tuple(linear.weight.shape), linear.bias is None, str(activation and activation.module))
         for linear, activation in zip(layers.linears, layers.activations, strict=True)
     ]
 
 
-def norms_together(
+def batched_norms(
     networks: Sequence[nn.Module],
     x: Tensor,
     *,
@@ -60,7 +58,7 @@ def norms_together(
 
     >>> nets = [nn.Linear(2, 2, bias=False) for _ in range(2)]
     >>> _ = nn.init.eye_(nets[0].weight), nn.init.ones_(nets[1].weight)
-    >>> [round(norms.value[0].item(), 6) for norms in norms_together(nets, torch.ones(5, 2))]
+    >>> [round(norms.value[0].item(), 6) for norms in batched_norms(nets, torch.ones(5, 2))]
     [1.0, 2.0]
     """
     several = layers_alike(networks, x)
@@ -76,7 +74,7 @@ def norms_together(
 
 
 def span_norms(
-    networks: Sequence[Layers],
+    networks: Sequence[DenseChain],
     x: Tensor,
     spans: Sequence[tuple[int, int]],
     *,
@@ -87,10 +85,10 @@ def span_norms(
 ) -> list[list[JacobianNorms]]:
     """Every network's norms of some spans of its layers, [first, last), at the values that reach them.
 
-    All networks are one batch, and one forward pass serves all spans. ``start``, as for :func:`norms_together`, and
+    All networks are one batch, and one forward pass serves all spans. ``start``, as for :func:`batched_norms`, and
     ``keep_vectors`` are for the first span.
 
-    >>> halves = [layers_of(nn.Sequential(nn.Linear(1, 1, bias=False), nn.ReLU(), nn.Linear(1, 1, bias=False)))]
+    >>> halves = [read_dense(nn.Sequential(nn.Linear(1, 1, bias=False), nn.ReLU(), nn.Linear(1, 1, bias=False)))]
     >>> for linear in halves[0].linears: _ = nn.init.constant_(linear.weight, 3.0)
     >>> [norms.value.item() for norms in span_norms(halves, torch.ones(1, 1), [(0, 1), (1, 2), (0, 2)])[0]]
     [3.0, 3.0, 9.0]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import SeamError, nearest
-from undertow.core.sequences import as_it_looks
+from undertow.core.networks import is_unmodified
 from undertow.jacobian.trace import leave_no_trace
 
 __all__ = ["Part", "chain", "check_seam", "split"]
@@ -147,7 +147,7 @@ def chain(net: nn.Module, names: Sequence[str], *, x: Tensor | None = None) -> t
 
 def _sequential_slices(net: nn.Module, names: Sequence[str]) -> tuple[nn.Module, ...] | None:
     """Plain slices where every seam is a child of one ``nn.Sequential``: no hooks, and the parts stay readable."""
-    if type(net) is not nn.Sequential or not as_it_looks(net):
+    if type(net) is not nn.Sequential or not is_unmodified(net):
         return None
     children = list(net._modules)
     if any(name not in children for name in names):

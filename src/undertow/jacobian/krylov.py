@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from undertow.jacobian import tridiagonal
+from undertow.jacobian.lanczos_findings import Findings, Krylov
+from undertow.jacobian.lanczos_vectors import WARM_NOISE, inverse_or_zero, orthogonal_to, unit_starts
 from undertow.jacobian.operator import JacobianOperator
 from undertow.jacobian.overlaps import Overlaps
 
-__all__ = ["Krylov", "golub_kahan"]
+__all__ = ["golub_kahan"]
 
-# A warm start keeps a share of fresh randomness, and must rule out by that alone, with even odds, a new top direction
-# whose norm is larger by twice the tolerance. (Where two norms cross, the residual of the old direction cannot tell.)
-_WARM_NOISE = 0.3
+# A warm start must rule out by its share of fresh randomness alone, with even odds, a new top direction whose norm is
+# larger by twice the tolerance. (Where two norms cross, the residual of the old direction cannot tell.)
 _WARM_RISK = 0.5
 _WARM_SLACK = 2.0
-
-
-@dataclass(frozen=True)
-class Krylov:
-    """Per sample: Ritz value, upper bound, residual, steps, miss probability, vector on the small side."""
-
-    value: Tensor
-    upper: Tensor
-    residual: Tensor
-    steps: Tensor
-    risk: Tensor
-    converged: Tensor
-    vectors: Tensor | None
 
 
 def golub_kahan(
@@ -68,7 +55,7 @@ def golub_kahan(
     run = _Run(operator, start, warm, rtol, max_steps, risk, keep_vectors, most, rounding)
     while run.advance():
         pass
-    return run.result()
+    return run.found.result()
 
 
 class _Run:
@@ -93,14 +80,14 @@ class _Run:
         self.risk = risk
         self.stop_risk = _WARM_RISK if self.warm else risk
         # Of a warm start, a unit vector plus noise and then of length one again, at least this much is noise.
-        share = _WARM_NOISE / (1 + _WARM_NOISE) if self.warm else 1.0
+        share = WARM_NOISE / (1 + WARM_NOISE) if self.warm else 1.0
         self.log_target = -math.log(share * tridiagonal.miss_threshold(self.dimension, self.stop_risk))
         self.log_promise = -math.log(share * tridiagonal.miss_threshold(self.dimension, risk))
         # Below this fraction of the largest coefficient a new direction is mostly rounding.
         self.closing = 4 * torch.finfo(start.dtype).eps * math.sqrt(self.dimension)
         self.unit_roundoff = torch.finfo(start.dtype).eps
         self.basis = start.new_empty(count, min(32, self.max_steps), self.dimension)
-        self.basis[:, 0] = _mixed(start, warm)
+        self.basis[:, 0] = unit_starts(start, warm)
         self.diagonal = start.new_zeros(count, self.max_steps, dtype=torch.float64)
         self.off = torch.zeros_like(self.diagonal)
         self.largest = start.new_zeros(count)
@@ -113,14 +100,7 @@ class _Run:
         self.next_check = min(10 if self.warm else 12, self.max_steps)
         self.active = torch.arange(count, device=start.device)
         self.wanted = self.active  # places in the batch of those that have not converged
-        # What has been found, by sample.
-        self.value = start.new_zeros(count, dtype=torch.float64)
-        self.upper = torch.full_like(self.value, math.inf)
-        self.residual = torch.full_like(self.value, math.inf)
-        self.miss = torch.ones_like(self.value)
-        self.steps = torch.zeros_like(self.active)
-        self.converged = torch.zeros_like(self.active, dtype=torch.bool)
-        self.vectors = torch.zeros_like(start) if keep_vectors else None
+        self.found = Findings(start, keep_vectors=keep_vectors)
 
     def _gram(self, vector: Tensor) -> Tensor:
         """JᵀJ v, or JJᵀ v, in units that keep squares within float32's range."""
@@ -155,7 +135,7 @@ class _Run:
         off = torch.linalg.vector_norm(onward, dim=1)
         self.diagonal[:, self.step] = diagonal.double()
         for _ in range(self.overlaps.passes(self.diagonal, self.off, off, self.largest, asked=self.wanted)):
-            onward = _orthogonal_to(self.basis[:, : self.step + 1], onward)
+            onward = orthogonal_to(self.basis[:, : self.step + 1], onward)
             off = torch.linalg.vector_norm(onward, dim=1)
         if self.step + 1 < self.dimension:
             onward, off = self._kept_open(onward, off)
@@ -165,7 +145,7 @@ class _Run:
         self.step += 1
         last = self.step >= self.max_steps
         if not last:
-            self._append(onward.mul_(_inverse(off)[:, None]))
+            self._append(onward.mul_(inverse_or_zero(off)[:, None]))
         if last or self.step >= self.next_check:
             self._check(last)
         return len(self.active) > 0
@@ -188,7 +168,7 @@ class _Run:
                 (length > floor)[:, None], onward[index] / length[:, None], noise / noise.norm()
             )
             for _ in range(3):
-                fresh = torch.nn.functional.normalize(_orthogonal_to(known, fresh), dim=1, eps=1e-30)
+                fresh = torch.nn.functional.normalize(orthogonal_to(known, fresh), dim=1, eps=1e-30)
             length = torch.maximum(length, floor)
             onward[index], off[index] = fresh * length[:, None], length
         return onward, torch.where(self.largest > 0, off, 0.0)
@@ -213,7 +193,7 @@ class _Run:
         log_p = matrix.log_polynomial(ritz * (1 + reach) ** 2)
         closed = (off == 0).any(1)
         bounded = closed | (log_p >= self.log_target)
-        good = self.converged[self.active] | broken  # those that only wait to be taken out
+        good = self.found.converged[self.active] | broken  # those that only wait to be taken out
         candidates = ((bounded | last) & ~good).nonzero()[:, 0]
         if len(candidates) > 0:
             good[candidates] = self._settle(candidates, matrix, ritz, tolerance, closed, bounded, last)
@@ -226,7 +206,7 @@ class _Run:
     def _tolerance(self, ritz: Tensor) -> Tensor:
         """What rounding leaves of the relative tolerance of every active sample."""
         unit = 1.0 if self.unit is None else self.unit[:, 0].double()
-        spent = self.rounding * unit * _inverse(ritz.clamp_min(0).sqrt())
+        spent = self.rounding * unit * inverse_or_zero(ritz.clamp_min(0).sqrt())
         return (self.rtol - spent).clamp_min(self.rtol / 2)
 
     def _break_down(self) -> Tensor:
@@ -234,10 +214,10 @@ class _Run:
         unit = 1.0 if self.unit is None else self.unit[:, 0].double()
         beyond = self.largest.double() > 1.01 * (self.most * unit).square()
         size = (self.diagonal[:, : self.step] + self.off[:, : self.step]).sum(1)
-        broken = beyond | ~size.isfinite() | self.value[self.active].isnan()
+        broken = beyond | ~size.isfinite() | self.found.value[self.active].isnan()
         index = broken.nonzero()[:, 0]
         if len(index) > 0:
-            self.value[self.active[index]] = math.nan
+            self.found.value[self.active[index]] = math.nan
             self.diagonal[index], self.off[index], self.largest[index] = 0.0, 0.0, 0.0
             self.basis[index, : self.step + 1] = 0.0
         return broken
@@ -258,7 +238,9 @@ class _Run:
         off = self.off[candidates, : self.step]
         vector = matrix.vector()
         value = ritz.clamp_min(0).sqrt()
-        residual = self._residual(self.diagonal[candidates, : self.step], off, ritz, vector) * _inverse(value)
+        residual = tridiagonal.ritz_residual(
+            self.diagonal[candidates, : self.step], off, ritz, vector
+        ) * inverse_or_zero(value)
         good = bounded[candidates] & (residual <= tolerance * value)
         begin, iterations = (2.0, 12) if self.warm else ((1 + self.rtol) ** 2, 12 if last else 2)
         bound = matrix.upper_bound(ritz, self.log_promise, begin=begin, iterations=iterations)
@@ -268,26 +250,18 @@ class _Run:
 
         leaving = (good | last).nonzero()[:, 0]
         index = self.active[candidates[leaving]]
-        self.value[index] = (value / unit)[leaving]
-        self.upper[index] = (upper / unit)[leaving]
-        self.residual[index] = (residual / unit)[leaving]
-        self.miss[index] = torch.where(closed, 0.0, log_miss.exp().clamp_max(1.0))[leaving]
-        self.converged[index] = good[leaving]
-        self.steps[index] = ((off[leaving] > 0).cumprod(1).sum(1) + 1).clamp_max(self.step)
-        if self.vectors is not None:
+        found = self.found
+        found.value[index] = (value / unit)[leaving]
+        found.upper[index] = (upper / unit)[leaving]
+        found.residual[index] = (residual / unit)[leaving]
+        found.risk[index] = torch.where(closed, 0.0, log_miss.exp().clamp_max(1.0))[leaving]
+        found.converged[index] = good[leaving]
+        found.steps[index] = ((off[leaving] > 0).cumprod(1).sum(1) + 1).clamp_max(self.step)
+        if found.vectors is not None:
             coordinates = vector[leaving].to(self.basis.dtype)
             basis = self.basis[candidates[leaving], : self.step]
-            self.vectors[index] = torch.bmm(coordinates[:, None, :], basis)[:, 0]
+            found.vectors[index] = torch.bmm(coordinates[:, None, :], basis)[:, 0]
         return good
-
-    @staticmethod
-    def _residual(diagonal: Tensor, off: Tensor, ritz: Tensor, vector: Tensor) -> Tensor:
-        """‖JᵀJv − θv‖ for v = V y: b_k |y_k| beyond the space, and ‖T y − θ y‖ within it should y not be exact."""
-        within = (diagonal - ritz[:, None]) * vector
-        within[:, 1:] += off[:, :-1] * vector[:, :-1]
-        within[:, :-1] += off[:, :-1] * vector[:, 1:]
-        beyond = off[:, -1] * vector[:, -1]
-        return torch.hypot(torch.linalg.vector_norm(within, dim=1), beyond)
 
     def _schedule(self, log_p: Tensor, bounded: Tensor) -> None:
         """The next check, where the slower half should be done: log p_k grows in proportion to the steps."""
@@ -311,38 +285,3 @@ class _Run:
             self.diagonal, self.off, self.largest = self.diagonal[index], self.off[index], self.largest[index]
             self.most, self.rounding = self.most[index], self.rounding[index]
             self.unit = None if self.unit is None else self.unit[index]
-
-    def result(self) -> Krylov:
-        return Krylov(
-            value=self.value,
-            upper=self.upper,
-            residual=self.residual,
-            steps=self.steps,
-            risk=self.miss,
-            converged=self.converged,
-            vectors=self.vectors,
-        )
-
-
-def _mixed(start: Tensor, warm: Tensor | None) -> Tensor:
-    """Unit start vectors: random ones, or warm ones with a share of randomness.
-
-    The miss probability bounds a density, so it holds around any fixed warm component, at the noise's scale.
-    """
-    start = start / torch.linalg.vector_norm(start, dim=1, keepdim=True)
-    if warm is None:
-        return start
-    length = torch.linalg.vector_norm(warm, dim=1, keepdim=True)
-    mixed: Tensor = torch.where(length > 0, warm / length.clamp_min(1e-30) + _WARM_NOISE * start, start)
-    length = torch.linalg.vector_norm(mixed, dim=1, keepdim=True)
-    return mixed.div_(length)
-
-
-def _orthogonal_to(known: Tensor, vector: Tensor) -> Tensor:
-    """Each vector, (N, n), less its components along the orthonormal rows of ``known``, (N, k, n)."""
-    overlap = torch.bmm(known, vector[:, :, None])
-    return torch.baddbmm(vector[:, None, :], overlap.mT, known, alpha=-1)[:, 0]
-
-
-def _inverse(value: Tensor) -> Tensor:
-    return torch.where(value > 0, 1 / value, 0.0)

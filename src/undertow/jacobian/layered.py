@@ -4,63 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from undertow.core.sequences import unrolled
+from undertow.core.layers import ActivationLayer
+from undertow.core.networks import DenseChain
 from undertow.jacobian.factor import Factor
 from undertow.jacobian.perturbation import Noise
 from undertow.jacobian.promotion import Promoting
 from undertow.jacobian.rounding import Pullbacks
 
-__all__ = ["LayeredOperator", "Layers", "layers_of", "scaled_gram"]
-
-# Acting on each coordinate alone: their Jacobian is the diagonal of the derivatives.
-_ELEMENTWISE = (
-    nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Tanh,
-    nn.Sigmoid, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardswish, nn.Hardsigmoid, nn.LogSigmoid,
-)  # fmt: skip
-_NEUTRAL = (nn.Identity, nn.Dropout)
-
-
-@dataclass(frozen=True)
-class Layers:
-    """Linear maps with an optional elementwise activation after each, and whether the input is flattened first."""
-
-    flattens: bool
-    linears: tuple[nn.Linear, ...]
-    activations: tuple[nn.Module | None, ...]
-
-
-def layers_of(f: object) -> Layers | None:
-    """The layers of a sequential net of linear maps and activations; None for any other network.
-
-    Only exact types without hooks or parametrizations are recognised: whatever a subclass or a hook
-    may do is left to autograd.
-    """
-    modules = unrolled(f)
-    if modules is None:
-        return None
-    flattens = False
-    linears: list[nn.Linear] = []
-    activations: list[nn.Module | None] = []
-    for module in modules:
-        if type(module) is nn.Linear:
-            linears.append(module)
-            activations.append(None)
-        elif linears and (type(module) in _ELEMENTWISE or getattr(module, "elementwise", False)):
-            if activations[-1] is not None:
-                return None
-            activations[-1] = module
-        elif type(module) is nn.Flatten:
-            if linears or (module.start_dim, module.end_dim) != (1, -1):
-                return None
-            flattens = True
-        elif type(module) not in _NEUTRAL:
-            return None
-    return Layers(flattens, tuple(linears), tuple(activations)) if linears else None
+__all__ = ["LayeredOperator", "scaled_gram"]
 
 
 class LayeredOperator:
@@ -95,7 +50,7 @@ class LayeredOperator:
     @classmethod
     def at(
         cls,
-        networks: Sequence[Layers],
+        networks: Sequence[DenseChain],
         x: Tensor,
         *,
         dtype: torch.dtype | None = None,
@@ -271,18 +226,15 @@ def _arithmetic(dtype: torch.dtype | None, noise: Noise | None) -> Iterator[None
         yield
 
 
-def _value_and_slope(activations: Sequence[nn.Module | None], value: Tensor) -> tuple[Tensor, Tensor]:
+def _value_and_slope(layers: Sequence[ActivationLayer | None], value: Tensor) -> tuple[Tensor, Tensor]:
     """σ(z) and σ'(z) of the networks' values (M, N, width); an activation may have parameters of its own."""
-    if type(activations[0]) is nn.ReLU and value.device.type == "cuda":
+    activations = [layer for layer in layers if layer is not None]
+    if activations[0].activation_name == "relu" and value.device.type == "cuda":
         return value.relu(), value > 0
-    # PyTorch's own derivative at a kink (zero for ReLU at 0), so that both operators agree there.
+    # By autograd and not from the table, so that both operators agree to the bit, at kinks and with noise too.
     leaf = value.detach().requires_grad_()
     with torch.enable_grad():
-        outputs = [
-            activation(own.clone())
-            for activation, own in zip(activations, leaf, strict=True)
-            if activation is not None
-        ]
+        outputs = [layer.module(own.clone()) for layer, own in zip(activations, leaf, strict=True)]
         output = outputs[0][None] if len(outputs) == 1 else torch.stack(outputs)
         (slope,) = torch.autograd.grad(output.sum(), leaf)
     return output.detach(), slope

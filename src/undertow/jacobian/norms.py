@@ -41,14 +41,21 @@ def jacobian_norms(
 ) -> JacobianNorms:
     """Operator norm ‖J_f(x_i)‖₂ of the Jacobian at every sample of ``x``, shape (N, …).
 
-    ``method="auto"`` takes one gradient where the output is a scalar, a Gram matrix where one side of the
-    Jacobian is at most 64, and Golub–Kahan–Lanczos with an error bound otherwise. ``"power"`` is
-    Algorithm 2 of Wang, Min & Ruan (2024) as printed, ``"power-authors"`` their code's 30-step form.
-
-    ``rtol`` bounds error/value; ``risk`` is the allowed probability that any of the N random starts hid a
-    larger norm. ``start`` takes an earlier result (made with ``keep_vectors=True``), or its vectors, for a warm start.
-    Samples are worked on in chunks that keep within ``memory_budget`` bytes, by default a quarter of what
-    is free. Nothing is drawn from the global random state; without ``generator`` a fixed seed is used.
+    Args:
+        f: a network in eval mode, or any function (N, …) → (N, …) that treats every sample alone.
+        x: samples (N, …).
+        method: "auto" takes one gradient where the output is a scalar, a Gram matrix where one side of the Jacobian is
+            at most 64, and Golub–Kahan–Lanczos with an error bound otherwise; "exact" and "krylov" ask for these.
+            "power" is Algorithm 2 of Wang, Min & Ruan (2024) as printed, "power-authors" their code's 30-step form.
+        rtol: bounds error/value.
+        max_steps: of Lanczos or of the power iteration.
+        chunk: samples worked on at a time; by default as many as ``memory_budget`` allows.
+        dtype: of the computation; by default that of the network.
+        generator: of the random starts. Without one a fixed seed is used; the global random state is never touched.
+        risk: the allowed probability that any of the N random starts hid a larger norm.
+        start: an earlier result made with ``keep_vectors=True``, or its vectors, for a warm start.
+        keep_vectors: whether the result holds the vectors that a warm start needs.
+        memory_budget: bytes within which chunks keep; by default a quarter of what is free.
 
     >>> net = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.ReLU())
     >>> _ = net[0].weight.data.copy_(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
@@ -86,11 +93,12 @@ def norms_at(
 ) -> JacobianNorms:
     """The norms at samples of a network that has been checked; options as in :func:`jacobian_norms`."""
     x = samples.x
-    few = samples.at(slice(0, 1)).given
+    first = samples.at(slice(0, 1))
+    few = first.given
     plan = Plan.choose(few, len(x), **options)
     if few.constant:
         # A linear network: one Jacobian for all samples.
-        return plan.measure(samples.at(slice(0, 1)), plan.starts(1, few, generator), None).expanded(len(x))
+        return plan.measure(first, plan.starts(1, few, generator), None).expanded(len(x))
     warm = warm_vectors(start, len(x), min(few.in_size, few.out_size), x)
     starts = plan.starts(len(x), few, generator)
     if chunk is None:

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from undertow.core.errors import ModelError
-from undertow.jacobian.layered import LayeredOperator, layers_of, scaled_gram
+from undertow.core.networks import DenseChain, read_dense
+from undertow.jacobian.layered import LayeredOperator, scaled_gram
 from undertow.jacobian.preconditions import Network, check_network, prepare
 from undertow.jacobian.rounding import Pullbacks
 from undertow.jacobian.trace import leave_no_trace
@@ -213,7 +214,7 @@ def jacobian_operator(f: Network, x: Tensor, *, dtype: torch.dtype | None = None
     f, x = prepare(f, x, dtype)
     with leave_no_trace(f, device=x.device):
         check_network(f, x)
-        layers = layers_of(f)
-        if layers is not None and (layers.flattens or x.dim() == 2):
+        layers = read_dense(f, inputs=x)
+        if isinstance(layers, DenseChain):
             return LayeredOperator.at([layers], x)
         return AutogradOperator(f, x)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import ModelError
-from undertow.jacobian.layered import LayeredOperator, Layers, layers_of
+from undertow.core.networks import DenseChain, read_dense
+from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.operator import AutogradOperator, JacobianOperator
 from undertow.jacobian.perturbation import Noise
 from undertow.jacobian.preconditions import PLACE_MATTERS, Network
@@ -63,9 +64,9 @@ class NetworkSamples:
         return self.x if self.origin is None else self.origin
 
     @cached_property
-    def _layers(self) -> Layers | None:
-        layers = layers_of(self.f)
-        return layers if layers is not None and (layers.flattens or self.x.dim() == 2) else None
+    def _layers(self) -> DenseChain | None:
+        layers = read_dense(self.f, inputs=self.x)
+        return layers if isinstance(layers, DenseChain) else None
 
     @cached_property
     def _double(self) -> NetworkSamples:
@@ -177,7 +178,7 @@ class LayeredSamples:
     One forward pass in each arithmetic serves every span of layers.
     """
 
-    networks: Sequence[Layers]
+    networks: Sequence[DenseChain]
     x: Tensor
 
     def span(self, begin: int, end: int) -> Precisions:

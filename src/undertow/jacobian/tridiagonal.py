@@ -29,7 +29,7 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["LanczosMatrix", "a_priori_steps", "miss_threshold"]
+__all__ = ["LanczosMatrix", "a_priori_steps", "miss_threshold", "ritz_residual"]
 
 _TINY = 1e-300
 _POINTS = 8  # tried at once for each sample
@@ -204,3 +204,18 @@ class LanczosMatrix:
         top, bottom = self._from_the_top(point), self._from_the_bottom(point)
         entries = (top + bottom - (point - self._diagonal)).clamp_min(1e-150)
         return self._logs(top), entries.reciprocal().sum(0)
+
+
+def ritz_residual(diagonal: Tensor, off: Tensor, ritz: Tensor, vector: Tensor) -> Tensor:
+    """‖JᵀJv − θv‖ for v = V y: b_k |y_k| beyond the space, and ‖T y − θ y‖ within it should y not be exact.
+
+    >>> a, b = torch.tensor([[2.0, 2.0]]), torch.tensor([[1.0, 0.5]])
+    >>> y = torch.tensor([[1.0, 1.0]]) / 2**0.5                             # T y = 3 y
+    >>> round(ritz_residual(a, b, torch.tensor([3.0]), y).item(), 4)        # 0.5/√2
+    0.3536
+    """
+    within = (diagonal - ritz[:, None]) * vector
+    within[:, 1:] += off[:, :-1] * vector[:, :-1]
+    within[:, :-1] += off[:, :-1] * vector[:, 1:]
+    beyond = off[:, -1] * vector[:, -1]
+    return torch.hypot(torch.linalg.vector_norm(within, dim=1), beyond)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from undertow.core.canonical import digest
-from undertow.probe.bounds import sign_of_bound
+from undertow.measures.bounds import sign_of_bound
 from undertow.store.folder import Growing
 from undertow.store.following import Follower
 from undertow.store.record_files import are_of

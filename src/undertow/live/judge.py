@@ -11,6 +11,8 @@ import sys
 
 from undertow.core.canonical import plain
 from undertow.core.errors import UndertowError
+from undertow.store.tolerant import ReadableStore
+from undertow.studies.kit.ledger import ledger
 
 __all__ = ["main"]
 
@@ -18,9 +20,6 @@ __all__ = ["main"]
 def main() -> None:
     """Judge the claims of the folder named on the command line; on failure one sentence, and code 1."""
     os.nice(10)  # the sweep that is being watched goes first
-    from undertow.store.tolerant import ReadableStore
-    from undertow.studies.kit.ledger import ledger
-
     try:
         rows = [entry.row() for entry in ledger(ReadableStore(sys.argv[1]))]
     except UndertowError as error:

@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import Any
+from typing import ClassVar
 
 from torch import Tensor, nn
 
+from undertow.core.errors import InputError
+from undertow.core.sections import Text
 from undertow.core.status import Status
-from undertow.jacobian.batched_norms import layers_alike, span_norms
-from undertow.jacobian.cutting import chain
-from undertow.jacobian.layered import layers_of
-from undertow.jacobian.norms import JacobianNorms, jacobian_norms, norms_at
-from undertow.jacobian.precisions import NetworkSamples
-from undertow.jacobian.trace import leave_no_trace
+from undertow.jacobian.preconditions import prepare
+from undertow.jacobian.seams import seams
+from undertow.measures.chain_norms import ChainNorms, batched_chain_norms, chain_norms
 from undertow.measures.energy import root_mean_square
-from undertow.measures.seam import Collaboration, Form, collaborate, relative_gap
+from undertow.measures.named_measure import NamedMeasure
+from undertow.measures.reading import Reading
+from undertow.measures.seam import CollaborationResult, Form, collaborate, relative_gap
 
-__all__ = ["Chain", "ChainNorms", "along_chain", "chain_norms", "chain_norms_together"]
+__all__ = ["Chain", "ChainResult", "along_chain"]
 
 
 @dataclass(frozen=True)
-class Chain:
+class ChainResult:
     """An energy budget by depth: Theorem 4.5 applied at every seam of a chain f_L ∘ ⋯ ∘ f_1.
 
     At seam l the head is f_{l+1} and the tail everything before it, so
 
         S(net) = Π_l S(f_l) · Π_l ϱ_l √(1 + var_l/μ_l²) ρ_l.
 
-    ``links`` holds one :class:`Collaboration` per seam, ``energies`` S(f_1) … S(f_L); attributes named as
+    ``links`` holds one :class:`CollaborationResult` per seam, ``energies`` S(f_1) … S(f_L); attributes named as
     there are tuples over the seams. ``energy`` is S(net), ``identity_gap`` the gap of the whole product.
     """
 
     seams: tuple[str, ...]
-    links: tuple[Collaboration, ...]
+    links: tuple[CollaborationResult, ...]
     energies: tuple[float, ...]
     energy: float
     identity_gap: float
@@ -85,81 +85,7 @@ class Chain:
         return tuple(named)
 
 
-@dataclass(frozen=True)
-class ChainNorms:
-    """The norms of every module f_l of a chain, and of all modules up to it: f_1, f_2 ∘ f_1, … the whole network."""
-
-    modules: Sequence[JacobianNorms]
-    prefixes: Sequence[JacobianNorms]
-
-
-def chain_norms(
-    net: nn.Module,
-    x: Tensor,
-    *,
-    seams: Sequence[str],
-    start: Tensor | None = None,
-    keep_vectors: bool = False,
-    **options: Any,
-) -> ChainNorms:
-    """What :func:`along_chain` needs of a network at the samples (N, …); options as in ``jacobian_norms``.
-
-    ``start`` and ``keep_vectors`` are for the first module.
-    """
-    parts = chain(net, seams, x=x)
-    first = jacobian_norms(parts[0], x, start=start, keep_vectors=keep_vectors, **options)
-    modules, prefixes = [first], [first]
-    with leave_no_trace(net, device=x.device):
-        for place, part in enumerate(parts[1:], 1):
-            modules.append(norms_at(NetworkSamples.behind(part, parts[:place], x), **options))
-    upto = [chain(net, [name])[0] for name in seams[1:]]
-    prefixes += [jacobian_norms(part, x, **options) for part in (*upto, net)]
-    return ChainNorms(modules, prefixes)
-
-
-def chain_norms_together(
-    networks: Sequence[nn.Module],
-    x: Tensor,
-    *,
-    seams: Sequence[str],
-    start: Sequence[Tensor] | None = None,
-    keep_vectors: bool = False,
-    **options: Any,
-) -> list[ChainNorms]:
-    """``chain_norms`` of every network at the samples (N, …).
-
-    Chains of linear layers and activations of one shape are measured as one batch, all modules and prefixes from one
-    forward pass; any other networks one after the other. Options as in ``Plan.choose``.
-
-    >>> import torch
-    >>> nets = [nn.Sequential(*(nn.Linear(1, 1, bias=False) for _ in range(3))) for _ in range(2)]
-    >>> for net in nets:
-    ...     for layer in net: _ = nn.init.constant_(layer.weight, 2.0)
-    >>> [norms.value.item() for norms in chain_norms_together(nets, torch.ones(1, 1), seams=["0", "1"])[1].prefixes]
-    [2.0, 4.0, 8.0]
-    """
-    several = layers_alike(networks, x)
-    cuts = None if several is None else _cuts(networks[0], seams)
-    if several is None or cuts is None:
-        earlier: Sequence[Tensor | None] = start or [None] * len(networks)
-        return [
-            chain_norms(net, x, seams=seams, start=own, keep_vectors=keep_vectors, **options)
-            for net, own in zip(networks, earlier, strict=True)
-        ]
-    modules = list(pairwise(cuts))
-    spans = [*modules, *((0, end) for end in cuts[2:])]
-    found = span_norms(several, x, spans, start=start, keep_vectors=keep_vectors, **options)
-    return [ChainNorms(own[: len(modules)], [own[0], *own[len(modules) :]]) for own in found]
-
-
-def _cuts(net: nn.Module, seams: Sequence[str]) -> list[int] | None:
-    """How many linear layers lie before the input, every seam and the output; None where not all parts are layers."""
-    found = [layers_of(part) for part in chain(net, seams)]
-    sizes = [len(layers.linears) for layers in found if layers is not None]
-    return list(accumulate(sizes, initial=0)) if len(sizes) == len(found) else None
-
-
-def along_chain(norms: ChainNorms, *, seams: Sequence[str], form: Form = "equation-9") -> Chain:
+def along_chain(norms: ChainNorms, *, seams: Sequence[str], form: Form = "equation-9") -> ChainResult:
     """The budget of a chain from the norms of its modules and prefixes, on the same samples."""
     heads, tails, wholes = norms.modules[1:], norms.prefixes[:-1], norms.prefixes[1:]
     links = tuple(
@@ -172,4 +98,61 @@ def along_chain(norms: ChainNorms, *, seams: Sequence[str], form: Form = "equati
         product *= link.co_correlation * math.hypot(1.0, link.relative_std) * link.linear_correlation * module
     energy = links[-1].energy
     status = Status.worst(link.status for link in links)
-    return Chain(tuple(seams), links, energies, energy, relative_gap(product, energy), status)
+    return ChainResult(tuple(seams), links, energies, energy, relative_gap(product, energy), status)
+
+
+class Chain(NamedMeasure):
+    """The energy budget by depth: S(net) = Π S(f_l) · Π ϱ_l √(1 + var_l/μ_l²) ρ_l over the seams of a chain.
+
+    ``seams`` name the modules to cut after, from input to output; without them it is cut after every activation.
+    For each seam the readings are ``SEAM:co_correlation``, ``SEAM:relative_std``, ``SEAM:linear_correlation``;
+    ``I:module`` is the energy S(f_I) of the I-th module of the chain, from 0; then ``energy`` and ``identity_gap``.
+
+    >>> import torch
+    >>> net = torch.nn.Sequential(*(torch.nn.Linear(1, 1, bias=False) for _ in range(3)))
+    >>> for layer in net: _ = layer.weight.data.fill_(2.0)
+    >>> {key: value for key, value, _ in Chain(seams=("0", "1"))(net, torch.ones(1, 1), None)}["energy"]
+    8.0
+    """
+
+    name: ClassVar[str] = "chain"
+    seams: tuple[Text, ...] = ()
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
+        names = self.seams or _activations(net, x)
+        net, x = prepare(net, x, None)  # type: ignore[assignment]
+        return self._readings(along_chain(chain_norms(net, x, seams=names), seams=names))
+
+    def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        """All networks' Jacobians as one batch."""
+        names = self.seams or _activations(networks[0], x)
+        found = [along_chain(norms, seams=names) for norms in batched_chain_norms(networks, x, seams=names)]
+        if not all(math.isfinite(math.prod(each.energies) * each.energy) for each in found):
+            # One by one it is told what is wrong with which.
+            return [list(self(net, x, y)) for net in networks]
+        return [list(self._readings(each)) for each in found]
+
+    def _readings(self, found: ChainResult) -> Iterator[Reading]:
+        for link in found.links:
+            yield f"{link.seam}:co_correlation", link.co_correlation, link.error
+            yield f"{link.seam}:relative_std", link.relative_std, None
+            yield f"{link.seam}:linear_correlation", link.linear_correlation, None
+        for index, energy in enumerate(found.energies):
+            yield f"{index}:module", energy, None
+        yield "energy", found.energy, None
+        yield "identity_gap", found.identity_gap, None
+
+
+def _activations(net: nn.Module, x: Tensor) -> tuple[str, ...]:
+    """The seams after modules without weights of their own, reshapes apart."""
+    modules = dict(net.named_modules())
+    names = tuple(
+        name
+        for name in seams(net, x)
+        if not isinstance(modules[name], nn.Flatten)
+        and next(modules[name].parameters(), None) is None
+        and next(modules[name].children(), None) is None
+    )
+    if not names:
+        raise InputError("there is no activation to cut after: name the seams of the chain.")
+    return names

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from scipy.special import stdtrit
-from torch import Tensor
+from torch import Tensor, nn
 
 from undertow.core.errors import InputError
 from undertow.core.losses import Loss, loss_gradient, prepare_labels
 from undertow.core.status import Status
+from undertow.jacobian.batched_norms import batched_norms
 from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in_chunks
 from undertow.jacobian.norms import JacobianNorms, jacobian_norms
 from undertow.jacobian.operator import AutogradOperator
@@ -21,8 +23,10 @@ from undertow.jacobian.precisions import NetworkSamples
 from undertow.jacobian.preconditions import Network, check_network, prepare
 from undertow.jacobian.rounding import FEW_DRAWS, FEW_SAFETY
 from undertow.jacobian.trace import leave_no_trace
+from undertow.measures.named_measure import NamedMeasure
+from undertow.measures.reading import Reading
 
-__all__ = ["Energy", "energy", "relative_spread", "root_mean_square", "sampling_interval"]
+__all__ = ["Energy", "EnergyResult", "energy", "relative_spread", "root_mean_square", "sampling_interval"]
 
 _BOOTSTRAP = 200  # samples beyond which Student's t alone covers as well
 _WIDEST = 0.15  # relative standard error of S² beyond which an unseen tail decides about the upper end
@@ -30,7 +34,7 @@ _LONELIEST = 0.7  # share of the spread that a single sample may have
 
 
 @dataclass(frozen=True)
-class Energy:
+class EnergyResult:
     """S = √E‖J(x)‖₂² over the samples.
 
     ``error`` bounds the numerical error of ``value`` on these samples; ``standard_error`` is the
@@ -77,12 +81,20 @@ def energy(
     dtype: torch.dtype | None = None,
     chunk: int | None = None,
     **options: Any,
-) -> Energy:
+) -> EnergyResult:
     """Dirichlet energy S(f) = √E‖J_f(x)‖₂² (Wang, Min & Ruan 2024, Eq. 7), or S(L∘f) given labels and a loss.
 
-    With ``y`` and ``loss`` (``"cross-entropy"``, ``"bce"``, ``"logistic"``, ``"exponential"``) the function
-    is the sample's own loss, S(L∘f) = √E‖∇_f Lᵀ J_f(x)‖₂² (Theorem 4.1), which is one gradient. Further
-    options go to :func:`undertow.jacobian_norms`.
+    With ``y`` and ``loss`` the function is the sample's own loss, S(L∘f) = √E‖∇_f Lᵀ J_f(x)‖₂² (Theorem 4.1), which is
+    one gradient.
+
+    Args:
+        f: a network, or a function of one tensor.
+        x: samples, (N, …).
+        y: a label for each, where the energy of the loss is meant.
+        loss: "cross-entropy", "bce", "logistic" or "exponential".
+        dtype: the precision to measure in, on a copy of the network.
+        chunk: samples at a time; by default as many as memory allows.
+        options: go to :func:`undertow.jacobian_norms`, where no loss is given.
 
     >>> energy(torch.nn.Linear(3, 1, bias=False), torch.randn(8, 3)).error < 1e-4
     True
@@ -93,7 +105,7 @@ def energy(
     if y is None or loss is None:
         norms = jacobian_norms(f, x, dtype=dtype, chunk=chunk, **options)
         value, error = root_mean_square(norms.value, norms.error)
-        return Energy(
+        return EnergyResult(
             value, error, _standard_error(norms.value), len(norms), norms.status, norms.value, norms
         )
     if options:
@@ -102,7 +114,22 @@ def energy(
     value, error = root_mean_square(lengths, errors)
     known = bool((errors <= 1e-3 * lengths).all())
     status = Status.EXACT if known else Status.ROUNDING
-    return Energy(value, error, _standard_error(lengths), len(lengths), status, lengths)
+    return EnergyResult(value, error, _standard_error(lengths), len(lengths), status, lengths)
+
+
+class Energy(NamedMeasure):
+    """Dirichlet energy S(net), the root mean square over the points of ‖J(x_i)‖₂; the truth lies above a reading."""
+
+    name: ClassVar[str] = "energy"
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
+        result = energy(net, x)
+        yield "", float(result.value), float(result.error)
+
+    def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:  # noqa: ARG002
+        """All networks' Jacobians as one batch."""
+        several = batched_norms(networks, x)
+        return [[("", *root_mean_square(norms.value, norms.error))] for norms in several]
 
 
 def root_mean_square(values: Tensor, errors: Tensor) -> tuple[float, float]:

@@ -7,14 +7,13 @@ x_i = μ_{j(i)} + ξ_i: the coefficients' increments are known, whether or not t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import ModelError
 from undertow.core.losses import Loss, loss_gradient
-from undertow.core.sequences import unrolled
+from undertow.core.networks import DenseChain, read_dense
 
 __all__ = ["FeatureSteps", "TwoLayerParts", "two_layer_parts"]
 
@@ -34,16 +33,17 @@ def two_layer_parts(net: nn.Module) -> TwoLayerParts:
     >>> two_layer_parts(nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1, bias=False))).head.shape
     torch.Size([1, 2])
     """
-    modules = unrolled(net) or []
-    if modules and isinstance(modules[0], nn.Flatten):
-        modules = modules[1:]
-    kinds = [type(module) for module in modules]
-    if kinds != [nn.Linear, nn.ReLU, nn.Linear] or cast("nn.Linear", modules[2]).bias is not None:
+    chain = read_dense(net)
+    if (
+        not isinstance(chain, DenseChain)
+        or chain.activation_names != ("relu", None)
+        or chain.biases[1] is not None
+    ):
         raise ModelError(
             "features are read off Sequential(Flatten?, Linear, ReLU, Linear(bias=False)): give a two-layer ReLU "
             "network without an output bias."
         )
-    hidden, output = cast("nn.Linear", modules[0]), cast("nn.Linear", modules[2])
+    hidden, output = chain.linears
     weight = hidden.weight.detach().double()
     bias = weight.new_zeros(len(weight)) if hidden.bias is None else hidden.bias.detach().double()
     return TwoLayerParts(weight, bias, output.weight.detach().double())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import overload
+from collections.abc import Callable, Iterator
+from typing import ClassVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +11,13 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError
 from undertow.core.status import Status
 from undertow.jacobian.norms import matrix_norm
+from undertow.measures.named_measure import NamedMeasure
+from undertow.measures.reading import Reading
 
-__all__ = ["StableRank", "stable_rank", "weight_matrices"]
+__all__ = ["StableRank", "StableRankResult", "stable_rank", "weight_matrices"]
 
 
-class StableRank(float):
+class StableRankResult(float):
     """‖W‖_F² / ‖W‖₂² of one matrix: a number that knows its error bound and how the matrix was read."""
 
     error: float
@@ -25,7 +27,7 @@ class StableRank(float):
 
     def __new__(
         cls, value: float, *, error: float, status: Status, shape: tuple[int, int], reading: str
-    ) -> StableRank:
+    ) -> StableRankResult:
         self = super().__new__(cls, value)
         self.error, self.status, self.shape, self.reading = error, status, shape, reading
         return self
@@ -36,10 +38,12 @@ class StableRank(float):
 
 
 @overload
-def stable_rank(weight: Tensor, *, rtol: float = ...) -> StableRank: ...
+def stable_rank(weight: Tensor, *, rtol: float = ...) -> StableRankResult: ...
 @overload
-def stable_rank(weight: nn.Module, *, rtol: float = ...) -> dict[str, StableRank]: ...
-def stable_rank(weight: Tensor | nn.Module, *, rtol: float = 1e-6) -> StableRank | dict[str, StableRank]:
+def stable_rank(weight: nn.Module, *, rtol: float = ...) -> dict[str, StableRankResult]: ...
+def stable_rank(
+    weight: Tensor | nn.Module, *, rtol: float = 1e-6
+) -> StableRankResult | dict[str, StableRankResult]:
     """Stable rank ‖W‖_F² / ‖W‖₂², between 1 and rank(W), of a matrix or of every weight of a module.
 
     Kou, Chen & Gu (2023) bound its limit under gradient descent by 2 for two-layer ReLU networks and by 1
@@ -62,6 +66,19 @@ def stable_rank(weight: Tensor | nn.Module, *, rtol: float = 1e-6) -> StableRank
             "stable_rank takes a matrix or a torch.nn.Module; reshape the tensor to two axes first."
         )
     return _of(weight, "matrix", rtol)
+
+
+class StableRank(NamedMeasure):
+    """‖W‖_F² / ‖W‖₂² of every weight matrix, keyed by the parameter's name.
+
+    The spectral norm is bounded from below, and the truth so lies below a reading.
+    """
+
+    name: ClassVar[str] = "stable-rank"
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
+        for key, result in stable_rank(net).items():
+            yield key, float(result.value), float(result.error)
 
 
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -91,7 +108,7 @@ def weight_matrices(net: nn.Module) -> list[tuple[str, Tensor, str]]:
     return matrices
 
 
-def _of(matrix: Tensor, reading: str, rtol: float) -> StableRank:
+def _of(matrix: Tensor, reading: str, rtol: float) -> StableRankResult:
     matrix = matrix.detach()
     rows, columns = matrix.shape
     if matrix.numel() == 0:
@@ -101,10 +118,10 @@ def _of(matrix: Tensor, reading: str, rtol: float) -> StableRank:
     scale = float(matrix.abs().max())
     if scale == 0:
         # The limit of a vanishing matrix is undefined; zero says that there is no direction at all.
-        return StableRank(0.0, error=0.0, status=Status.EXACT, shape=(rows, columns), reading=reading)
+        return StableRankResult(0.0, error=0.0, status=Status.EXACT, shape=(rows, columns), reading=reading)
     scaled = matrix.double() / scale
     norms = matrix_norm(scaled, rtol=rtol)
     squared = float(scaled.square().sum())
     value = squared / norms.value.item() ** 2
     error = value - squared / (norms.value.item() + norms.error.item()) ** 2
-    return StableRank(value, error=error, status=norms.status, shape=(rows, columns), reading=reading)
+    return StableRankResult(value, error=error, status=norms.status, shape=(rows, columns), reading=reading)

@@ -13,13 +13,13 @@ from undertow.core.status import Status
 from undertow.jacobian.result import JacobianNorms
 from undertow.measures.energy import root_mean_square
 
-__all__ = ["Collaboration", "Form", "collaborate", "relative_gap"]
+__all__ = ["CollaborationResult", "Form", "collaborate", "relative_gap"]
 
 Form = Literal["equation-9", "algorithm-1"]
 
 
 @dataclass(frozen=True)
-class Collaboration:
+class CollaborationResult:
     """The statistics of one seam, net = head ∘ tail, with h = ‖J_head‖₂, t = ‖J_tail‖₂, n = ‖J_net‖₂ per sample.
 
     ===================== ============================================ =======
@@ -58,7 +58,7 @@ def collaborate(
     *,
     seam: str = "",
     form: Form = "equation-9",
-) -> Collaboration:
+) -> CollaborationResult:
     """The statistics of a seam from the norms of its two sides and of the whole, on the same samples."""
     # ‖J_head J_tail‖ ≤ ‖J_head‖ ‖J_tail‖, and all three are lower bounds of what they estimate: where the
     # estimates contradict each other it is the product that is too small.
@@ -82,7 +82,7 @@ def collaborate(
     relative_std = _ratio(math.sqrt(variance), mean)
     linear = _ratio(mean, energy_head * energy_tail)
     rebuilt = co_correlation * math.hypot(1.0, relative_std) * linear * energy_head * energy_tail
-    return Collaboration(
+    return CollaborationResult(
         seam=seam,
         co_correlation=co_correlation,
         linear_correlation=linear,

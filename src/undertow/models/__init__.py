@@ -1,23 +1,51 @@
 """The networks the papers train, built on the CPU from a seeded generator."""
 
-from undertow.models.activations import PolynomialReLU, activation
+from undertow.models.cnn import CnnModel, cnn
+from undertow.models.grouped_centres import GroupedModel
 from undertow.models.initialisation import Gaussian, He, Initialisation, Scaled
-from undertow.models.mlp import mlp
-from undertow.models.nearest import NearestNeighbour
-from undertow.models.prelu import prelu_network
-from undertow.models.resnet import resnet
-from undertow.models.two_layer import two_layer
+from undertow.models.mlp import MlpModel, mlp
+from undertow.models.model_section import ModelSection
+from undertow.models.nearest import NearestModel, NearestNeighbour
+from undertow.models.polynomial_relu import PolynomialReLU, activation
+from undertow.models.prelu import PreluModel, prelu_network
+from undertow.models.resnet import ResNetModel, resnet
+from undertow.models.two_layer import TwoLayerModel, two_layer
+from undertow.models.vgg import Vgg16Model, vgg16
 
 __all__ = [
+    "MODELS",
+    "CnnModel",
     "Gaussian",
+    "GroupedModel",
     "He",
     "Initialisation",
+    "MlpModel",
+    "ModelSection",
+    "NearestModel",
     "NearestNeighbour",
     "PolynomialReLU",
+    "PreluModel",
+    "ResNetModel",
     "Scaled",
+    "TwoLayerModel",
+    "Vgg16Model",
     "activation",
+    "cnn",
     "mlp",
     "prelu_network",
     "resnet",
     "two_layer",
+    "vgg16",
 ]
+
+MODELS: tuple[type[ModelSection], ...] = (
+    TwoLayerModel,
+    MlpModel,
+    GroupedModel,
+    PreluModel,
+    NearestModel,
+    ResNetModel,
+    CnnModel,
+    Vgg16Model,
+)
+"""A new model is a file in this folder and a line here: what the section ``model`` of a configuration can be."""

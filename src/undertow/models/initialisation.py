@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, Union
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from undertow.core.errors import ConfigError
+from undertow.core.sections import NonNegative, Real, Section
 
-__all__ = ["Gaussian", "He", "Initialisation", "Scaled", "draw_linear", "draw_normal", "empty_linear"]
+__all__ = [
+    "INITIALISATIONS",
+    "Gaussian",
+    "He",
+    "HeInit",
+    "InitSection",
+    "Initialisation",
+    "Scaled",
+    "draw_linear",
+    "draw_normal",
+    "draw_truncated_he",
+    "empty_linear",
+]
 
 
 class Initialisation(Protocol):
@@ -91,6 +105,55 @@ class He:
         return 0.0
 
 
+class GaussianInit(Section):
+    """W_ij ~ N(0, std²), b_i ~ N(0, bias²)."""
+
+    name: Literal["gaussian"]
+    std: NonNegative
+    bias: NonNegative = 0.0
+
+    def build(self) -> Initialisation:
+        return Gaussian(self.std, bias=self.bias)
+
+
+class VarianceInit(Section):
+    """W_ij ~ N(0, variance): the same numbers read as the stable-rank report's code reads them."""
+
+    name: Literal["gaussian-variance"]
+    variance: NonNegative
+
+    def build(self) -> Initialisation:
+        return Gaussian.of_variance(self.variance)
+
+
+class ScaledInit(Section):
+    """W_ij ~ N(0, 1/m^(1+2q)) (Wang, Min & Ruan 2024)."""
+
+    name: Literal["scaled"]
+    q: Real
+
+    def build(self) -> Initialisation:
+        return Scaled(self.q)
+
+
+class HeInit(Section):
+    """W_ij ~ N(0, 2/inputs)."""
+
+    name: Literal["he"] = "he"
+
+    def build(self) -> Initialisation:
+        return He()
+
+
+INITIALISATIONS = (GaussianInit, VarianceInit, ScaledInit, HeInit)
+"""A new initialisation is a class with its section above and a line here."""
+
+if TYPE_CHECKING:
+    InitSection = GaussianInit | VarianceInit | ScaledInit | HeInit
+else:
+    InitSection = Annotated[Union[INITIALISATIONS], Field(discriminator="name")]  # noqa: UP007
+
+
 def draw_normal(shape: tuple[int, ...], *, std: float, generator: torch.Generator) -> Tensor:
     """Independent N(0, std²) entries, float64 on the CPU: every precision and device rounds the same draw."""
     if generator.device.type != "cpu":
@@ -99,6 +162,25 @@ def draw_normal(shape: tuple[int, ...], *, std: float, generator: torch.Generato
             "torch.Generator().manual_seed(seed) and move the network afterwards."
         )
     return torch.randn(shape, generator=generator, dtype=torch.float64) * std
+
+
+_TRUNCATED_STD = 0.8796256610342398  # of a standard normal variable that is cut off at ±2
+
+
+def draw_truncated_he(shape: tuple[int, ...], *, generator: torch.Generator) -> Tensor:
+    """He-normal weights truncated at two standard deviations, for (outputs, inputs, …): their variance is 2/inputs.
+
+    Draws beyond ±2 are drawn again, and what is left is scaled up to the variance that it lost, as TensorFlow's
+    ``he_normal`` does. Float64 on the CPU.
+
+    >>> weight = draw_truncated_he((500, 200), generator=torch.Generator().manual_seed(0))
+    >>> bool(abs(weight.std() / 0.1 - 1) < 0.01), bool(weight.abs().max() <= 0.2 / 0.8796)
+    (True, True)
+    """
+    drawn = draw_normal(shape, std=1.0, generator=generator)
+    while len(outside := torch.nonzero(drawn.abs().flatten() > 2).flatten()):
+        drawn.view(-1)[outside] = draw_normal((len(outside),), std=1.0, generator=generator)
+    return drawn * (math.sqrt(2 / math.prod(shape[1:])) / _TRUNCATED_STD)
 
 
 def empty_linear(inputs: int, outputs: int, *, bias: bool, dtype: torch.dtype) -> nn.Linear:

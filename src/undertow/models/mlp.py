@@ -2,17 +2,51 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
 
 from undertow.core.errors import ConfigError
-from undertow.models.activations import activation as make_activation
-from undertow.models.initialisation import He, Initialisation, draw_linear
+from undertow.core.losses import Loss
+from undertow.core.sections import Count
+from undertow.models.initialisation import He, HeInit, Initialisation, InitSection, draw_linear
+from undertow.models.model_section import ActivationName, ReadOutModel
+from undertow.models.polynomial_relu import activation as make_activation
 
-__all__ = ["mlp"]
+if TYPE_CHECKING:
+    from undertow.data.dataset import Dataset
+
+__all__ = ["MlpModel", "mlp"]
+
+
+class MlpModel(ReadOutModel):
+    """A fully connected network of any depth; see :func:`mlp`."""
+
+    name: Literal["mlp"]
+    widths: tuple[Count, ...]
+    activation: ActivationName = "relu"
+    init: InitSection = HeInit()
+
+    def build(
+        self, dataset: Dataset, *, loss: Loss, dtype: torch.dtype, generator: torch.Generator
+    ) -> nn.Module:
+        return mlp(
+            inputs=dataset.x[0].numel(),
+            widths=self.widths,
+            outputs=self.outputs_for(dataset, loss),
+            activation=self.activation,
+            init=self.init.build(),
+            dtype=dtype,
+            generator=generator,
+        )
+
+    def least_weights(self, inputs: int) -> int:
+        sizes = (inputs, *self.widths, self.outputs or 1)
+        return sum(a * b for a, b in itertools.pairwise(sizes))
 
 
 def mlp(

@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Literal
+
 import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import ConfigError
+from undertow.core.losses import Loss
+from undertow.models.model_section import ModelSection
 
-__all__ = ["NearestNeighbour"]
+if TYPE_CHECKING:
+    from undertow.data.data_section import DataSection
+    from undertow.data.dataset import Dataset
+
+__all__ = ["NearestModel", "NearestNeighbour"]
+
+
+class NearestModel(ModelSection):
+    """The nearest-neighbour classifier of the training data, constructed and not drawn; train it for 0 epochs."""
+
+    name: Literal["nearest"]
+
+    def build(
+        self,
+        dataset: Dataset,
+        *,
+        loss: Loss,  # noqa: ARG002
+        dtype: torch.dtype,
+        generator: torch.Generator,  # noqa: ARG002
+    ) -> nn.Module:
+        """Anchors are the points trained on, each once."""
+        points = torch.cat([dataset.x.flatten(1), dataset.y[:, None].to(dataset.x)], dim=1)
+        rows = torch.unique(points, dim=0)
+        return NearestNeighbour(rows[:, :-1].to(dtype), rows[:, -1].long())
+
+    def check(self, data: DataSection, loss: Loss) -> None:  # noqa: ARG002
+        if loss != "cross-entropy":
+            raise ValueError("nearest gives one score for each class: choose the loss cross-entropy")
 
 
 class NearestNeighbour(nn.Module):

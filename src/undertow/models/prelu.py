@@ -3,15 +3,57 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import nn
 
 from undertow.core.errors import ConfigError
-from undertow.models.activations import PolynomialReLU
+from undertow.core.losses import Loss
+from undertow.core.sections import Count, Positive
 from undertow.models.initialisation import draw_normal, empty_linear
+from undertow.models.model_section import ModelSection
+from undertow.models.polynomial_relu import PolynomialReLU
 
-__all__ = ["prelu_network"]
+if TYPE_CHECKING:
+    from undertow.data.data_section import DataSection
+    from undertow.data.dataset import Dataset
+
+__all__ = ["PreluModel", "prelu_network"]
+
+
+class PreluModel(ModelSection):
+    """Min & Vidal's pReLU network, both layers from a balanced start; see :func:`prelu_network`."""
+
+    name: Literal["prelu"]
+    width: Count
+    power: Annotated[float, Field(strict=True, ge=1, le=100)] = 1.0
+    scale: Positive = 1e-7
+
+    def build(
+        self,
+        dataset: Dataset,
+        *,
+        loss: Loss,  # noqa: ARG002
+        dtype: torch.dtype,
+        generator: torch.Generator,
+    ) -> nn.Module:
+        return prelu_network(
+            inputs=dataset.x[0].numel(),
+            width=self.width,
+            power=self.power,
+            scale=self.scale,
+            dtype=dtype,
+            generator=generator,
+        )
+
+    def check(self, data: DataSection, loss: Loss) -> None:  # noqa: ARG002
+        if loss == "cross-entropy":
+            raise ValueError("prelu gives one logit: choose the loss exponential, logistic or bce")
+
+    def least_weights(self, inputs: int) -> int:
+        return self.width * inputs
 
 
 def prelu_network(

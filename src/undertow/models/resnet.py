@@ -5,14 +5,48 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import ConfigError
+from undertow.core.losses import Loss
+from undertow.core.sections import Count
 from undertow.models.initialisation import draw_normal
+from undertow.models.model_section import ReadOutModel
 
-__all__ = ["ResidualBlock", "resnet"]
+if TYPE_CHECKING:
+    from undertow.data.dataset import Dataset
+
+__all__ = ["ResNetModel", "ResidualBlock", "resnet"]
+
+
+class ResNetModel(ReadOutModel):
+    """A small residual network with BatchNorm's statistics fixed at their start; see :func:`resnet`."""
+
+    name: Literal["resnet"]
+    image: tuple[Count, Count, Count]
+    channels: tuple[Count, ...] = (16, 32, 64)
+    blocks: Count = 1
+
+    def build(
+        self, dataset: Dataset, *, loss: Loss, dtype: torch.dtype, generator: torch.Generator
+    ) -> nn.Module:
+        size = dataset.x[0].numel()
+        if math.prod(self.image) != size:
+            shape = "×".join(map(str, self.image))
+            raise ConfigError(
+                f"model.image is {shape}, but each input has {size} numbers: give the images' shape."
+            )
+        return resnet(
+            image=self.image,
+            channels=self.channels,
+            blocks=self.blocks,
+            outputs=self.outputs_for(dataset, loss),
+            dtype=dtype,
+            generator=generator,
+        ).eval()
 
 
 class _Norm(nn.BatchNorm2d):

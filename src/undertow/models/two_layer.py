@@ -5,18 +5,60 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import ConfigError, nearest
-from undertow.models.activations import activation as make_activation
-from undertow.models.initialisation import Initialisation, draw_linear, draw_normal, empty_linear
+from undertow.core.losses import Loss
+from undertow.core.sections import Count
+from undertow.models.initialisation import (
+    HeInit,
+    Initialisation,
+    InitSection,
+    draw_linear,
+    draw_normal,
+    empty_linear,
+)
+from undertow.models.model_section import ActivationName, ReadOutModel
+from undertow.models.polynomial_relu import activation as make_activation
 
-__all__ = ["Head", "two_layer"]
+if TYPE_CHECKING:
+    from undertow.data.dataset import Dataset
+
+__all__ = ["Head", "TwoLayerModel", "two_layer"]
 
 Head = Literal["signs", "gaussian", "balanced-signs", "mean", "class-means"]
+
+
+class TwoLayerModel(ReadOutModel):
+    """A σ(W x + b) + c; see :func:`two_layer`."""
+
+    name: Literal["two-layer"]
+    width: Count
+    activation: ActivationName = "relu"
+    init: InitSection = HeInit()
+    bias: Literal["none", "hidden", "both"] = "none"
+    head: Head = "signs"
+
+    def build(
+        self, dataset: Dataset, *, loss: Loss, dtype: torch.dtype, generator: torch.Generator
+    ) -> nn.Module:
+        return two_layer(
+            inputs=dataset.x[0].numel(),
+            width=self.width,
+            outputs=self.outputs_for(dataset, loss),
+            activation=self.activation,
+            init=self.init.build(),
+            bias=self.bias,
+            head=self.head,
+            dtype=dtype,
+            generator=generator,
+        )
+
+    def least_weights(self, inputs: int) -> int:
+        return self.width * (inputs + (self.outputs or 1))
 
 
 def two_layer(

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from undertow.core.errors import InputError, ModelError
-from undertow.probe.reading import Reading
+from undertow.core.errors import InputError
+from undertow.measures.reading import Reading
 
-__all__ = ["check_measures", "check_one_logit", "check_points", "check_scores", "readings_of"]
+__all__ = ["check_measures", "check_points", "readings_of"]
 
 
 def check_points(net: nn.Module, x: Tensor, y: Tensor | None) -> None:
@@ -83,21 +83,3 @@ def _no_reading(measure: Any, given: object) -> InputError:
         f"the measure {measure.name} gave {repr(given)[:80]}: a reading is (key, value, error), a word and two "
         "numbers, with None for an error that is not known."
     )
-
-
-def check_one_logit(measure: Any, scores: Tensor, points: int) -> None:
-    """Refuse a network that gives more than one number a point to a measure that reads its sign."""
-    if scores.numel() != points:
-        raise InputError(
-            f"{measure.name} reads the sign of one logit, and the network gives {tuple(scores.shape)} for {points} "
-            "points: choose the loss logistic, exponential or bce."
-        )
-
-
-def check_scores(scores: Tensor) -> None:
-    """Refuse a network whose output is not one tensor."""
-    if not isinstance(scores, Tensor):
-        raise ModelError(
-            f"the network returns {type(scores).__name__}, not one tensor: probe a torch.nn.Module around it that "
-            "returns its scores."
-        )

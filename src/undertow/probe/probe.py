@@ -12,13 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
+from undertow.measures.reading import Measure, TrackingMeasure
 from undertow.probe.checks import check_measures, check_points, readings_of
-from undertow.probe.measures import Measure
-from undertow.probe.reading import TrackingMeasure
+from undertow.probe.preserve_state import preserve_state
 from undertow.probe.records import COLUMNS, Record
 from undertow.probe.schedule import Every, Schedule
 from undertow.probe.tracking import Tracked, follow, remembers
-from undertow.probe.untouched import untouched
 from undertow.training.taken import StepTaken
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def take(
     epoch: int = 0,
     trial: str = "",
 ) -> list[Record]:
-    """Every measure's readings of the network at this moment, as records; the network is left untouched."""
+    """Every measure's readings of the network at this moment, as records; the network is left as it was."""
     return list(_take(net, x, y, measures, step, epoch, trial))
 
 
@@ -50,7 +49,7 @@ def _take(
     epoch: int,
     trial: str,
 ) -> Iterator[Record]:
-    with untouched(net):
+    with preserve_state(net):
         for measure in measures:
             for key, value, error in readings_of(measure, measure(net, x, y)):
                 yield Record(trial, step, epoch, measure.name, key, value, error)
@@ -109,6 +108,12 @@ class Probe:
         start = self._seen()
         self.measures = tuple(_followed(measure, start, training) for measure, _ in pairs)
         self.schedules = tuple(Schedule(own) for _, own in pairs)
+        for schedule in self.schedules:
+            if schedule.level is not None:
+                raise InputError(
+                    f"every = {schedule.every!r} goes by the training loss, which a probe is not told: call the probe "
+                    "itself, probe(step=…), whenever the loss has passed a power of ten."
+                )
         self.trial = trial
         self.records: list[Record] = []
         self._step = self._epoch = 0
@@ -132,7 +137,7 @@ class Probe:
         if observing:
             seen = self._seen()
             for measure in observing:
-                with untouched(seen):
+                with preserve_state(seen):
                     measure.tracker.observe(seen, StepTaken(self._rate))
         # What is due at the end of an epoch waits for ``epoch_end``, which also counts it.
         self._take(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard, cast
+from typing import TypeGuard, cast
 
-from undertow.probe.reading import Measure, Reading, Tracker, TrackingMeasure
+from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from torch import Tensor, nn
+from undertow.measures.reading import Measure, Reading, Tracker, TrackingMeasure
 
 __all__ = ["Tracked", "follow", "remembers", "restore_all", "state_of_all"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from undertow.config.grid import OWN_SEEDS
+from undertow.config.study_names import OWN_SEEDS
 from undertow.core.canonical import plain
 from undertow.report.figures import drawn
 from undertow.report.grids import browsable
@@ -16,11 +16,12 @@ from undertow.report.interaction import interactive, panel_columns
 from undertow.report.origins import Origin, origin, rerun, study_file
 from undertow.report.own_curves import curves_of_measures
 from undertow.report.pool import DataPool
+from undertow.report.printed_numbers import PrintedNumber, printed_numbers
 
 if TYPE_CHECKING:
     import polars
 
-    from undertow.store.store import StoredStudy
+    from undertow.store.stored_study import StoredStudy
     from undertow.store.tolerant import ReadableStore
     from undertow.studies.kit.ledger import Entry
     from undertow.studies.kit.reproduction import Reproduction
@@ -63,6 +64,7 @@ class Run:
     origin: Origin
     command: str
     file: str
+    printed: tuple[PrintedNumber, ...] = ()
 
     @property
     def trials(self) -> int:
@@ -101,11 +103,11 @@ class Contents:
 def gather(store: ReadableStore, judged: Sequence[tuple[Reproduction, Sequence[Entry]]]) -> Contents:
     """The contents of a report: ``judged`` are the studies that undertow knows, with their verdicts."""
     pool = DataPool()
-    known = {part.config.label for reproduction, _ in judged for part in reproduction.parts}
+    known = {part.label for reproduction, _ in judged for part in reproduction.parts}
     studies = store.studies()
     # A store of another version may hold parts that the study no longer has: those are drawn like one's own.
     runs = [_known(store, each, entries, pool) for each, entries in judged if each.parts]
-    runs += [_own(store, stored, pool) for stored in studies if stored.config.label not in known]
+    runs += [_own(store, stored, pool) for stored in studies if stored.label not in known]
     runs.sort(key=lambda run: (run.study, run.scale, run.rank, run.seed_set != OWN_SEEDS, run.seed_set))
     shown = [part for run in runs for part in run.parts]
     grids, notes = browsable(store, shown)
@@ -122,7 +124,7 @@ def gather(store: ReadableStore, judged: Sequence[tuple[Reproduction, Sequence[E
 
 
 def _known(store: ReadableStore, reproduction: Reproduction, entries: Sequence[Entry], pool: DataPool) -> Run:
-    study, config = reproduction.study, reproduction.parts[0].config
+    study = reproduction.study
     pictures = []
     for figure in study.figures:
         frame = reproduction.frame(figure.parts)
@@ -143,39 +145,42 @@ def _known(store: ReadableStore, reproduction: Reproduction, entries: Sequence[E
         entries=tuple(entries),
         pictures=tuple(pictures),
         origin=_origin(store, reproduction.parts),
-        command=rerun(config, runs=str(store.path), known=True, parts=_parts_to_name(reproduction)),
+        command=rerun(
+            reproduction.parts[0], runs=str(store.path), known=True, parts=_parts_to_name(reproduction)
+        ),
         file="",
+        printed=printed_numbers(reproduction),
     )
 
 
 def _parts_to_name(reproduction: Reproduction) -> list[str]:
     """The parts that were begun, where those are not all that the study has in this variant."""
-    begun = [part.config.part for part in reproduction.parts]
-    whole = [grid.part for grid in reproduction.study.grids(reproduction.scale, reproduction.variant)]
+    begun = [part.part for part in reproduction.parts]
+    whole = reproduction.study.settings(reproduction.scale, reproduction.variant)
     return [] if set(whole) <= set(begun) else begun
 
 
 def _own(store: ReadableStore, stored: StoredStudy, pool: DataPool) -> Run:
-    config, frame = stored.config, store.frame(stored)
+    frame = store.frame(stored)
     axes = list(stored.trials[0][1]) if stored.trials else []
     curves = [] if frame.is_empty() else curves_of_measures(frame, axes)
     return Run(
-        study=config.name,
-        variant=config.variant,
-        scale=config.scale,
+        study=stored.name,
+        variant=stored.variant,
+        scale=stored.scale,
         rank=0,
-        title=config.name if config.part == "main" else f"{config.name}, {config.part}",
+        title=stored.name if stored.part == "main" else f"{stored.name}, {stored.part}",
         summary="These trials come with no claims and no figures: their measures are drawn over training.",
         source="",
         meaning="",
-        seed_set=config.seed_set,
+        seed_set=stored.seed_set,
         parts=(stored,),
         counts=_counts(store, (stored,)),
         entries=(),
         pictures=tuple(_picture(name, caption, spec, pool) for name, caption, spec in curves),
         origin=_origin(store, (stored,)),
-        command=rerun(config, runs=str(store.path), known=False),
-        file=study_file(config),
+        command=rerun(stored, runs=str(store.path), known=False),
+        file=study_file(stored.settings),
     )
 
 

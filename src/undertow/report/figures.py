@@ -8,6 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import vl_convert
+from altair.utils.schemapi import debug_mode
+
 from undertow.core.canonical import plain
 from undertow.store.atomic import make_folder, replace_file
 
@@ -50,8 +53,6 @@ def draw(reproduction: Reproduction, *, formats: Sequence[Format] = ("svg",)) ->
 
 def drawn(figure: Figure, frame: polars.DataFrame) -> dict[str, Any]:
     """The Vega-Lite source of a figure, from the records of its parts."""
-    from altair.utils.schemapi import debug_mode
-
     # Altair would compare every row of data with its schema, which takes longer than the drawing.
     with debug_mode(False):
         return figure.draw(frame).to_dict()
@@ -74,8 +75,6 @@ def _specification(reproduction: Reproduction, figure: Figure) -> str | None:
 
 
 def _as_file(specification: str, ending: Format) -> bytes:
-    import vl_convert
-
     if ending == "pdf":
         return bytes(vl_convert.vegalite_to_pdf(specification))
     if ending == "png":

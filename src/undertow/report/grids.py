@@ -6,12 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from undertow.probe.bounds import error_side
+import polars
+
+from undertow.measures.bounds import error_side
 from undertow.report.pairs import picture_pairs
 from undertow.report.series import BUDGET, pack_grid, points_that_fit
 
 if TYPE_CHECKING:
-    from undertow.store.store import StoredStudy
+    from undertow.store.stored_study import StoredStudy
     from undertow.store.tolerant import ReadableStore
 
 __all__ = ["browsable"]
@@ -24,8 +26,6 @@ def browsable(
     store: ReadableStore, studies: Sequence[StoredStudy], *, budget: int = BUDGET
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The grids as plain data, and sentences about what was left out of them to keep the report small."""
-    import polars
-
     frames = [store.frame(study) for study in studies]
     lengths = [
         length
@@ -53,7 +53,6 @@ def browsable(
 
 
 def _grid(store: ReadableStore, study: StoredStudy, series: dict[str, Any], pictures: int) -> dict[str, Any]:
-    config = study.config
     # Stored columns are in the order of the alphabet; the seed is what one asks for last.
     axes = sorted(study.trials[0][1], key=lambda axis: (axis == "seed", axis)) if study.trials else []
     documents = [
@@ -74,11 +73,11 @@ def _grid(store: ReadableStore, study: StoredStudy, series: dict[str, Any], pict
             end["status"] = "damaged" if trial in store.problems else "missing"
         ends.append(end)
     return {
-        "study": config.name,
-        "variant": config.variant,
-        "scale": config.scale,
-        "part": config.part,
-        "seed_set": config.seed_set,
+        "study": study.name,
+        "variant": study.variant,
+        "scale": study.scale,
+        "part": study.part,
+        "seed_set": study.seed_set,
         "axes": axes,
         "trials": ends,
         "config": shared,

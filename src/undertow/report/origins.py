@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from undertow.config.grid import StudyConfig
-from undertow.config.seed_sets import seed_options
+import tomli_w
+
+from undertow.config.study_names import seed_options
+from undertow.store.stored_study import StoredStudy
 
 __all__ = ["Origin", "origin", "rerun", "spoken_duration", "study_file"]
 
@@ -48,53 +50,43 @@ def _machine(hardware: Mapping[str, Any]) -> str:
     return f"{gpu}{processor}, {hardware.get('cores', '?')} cores, {system}"
 
 
-def rerun(config: StudyConfig, *, runs: str, known: bool, parts: Sequence[str] = ()) -> str:
+def rerun(study: StoredStudy, *, runs: str, known: bool, parts: Sequence[str] = ()) -> str:
     """The command that makes the trials of a study again, or of some of its parts.
 
     A study that undertow knows is named; one's own is run from the file that the report shows.
     """
     if known:
-        words = ["reproduce", config.name, "--scale", config.scale, "--variant", config.variant]
+        words = ["reproduce", study.name, "--scale", study.scale, "--variant", study.variant]
         words += [word for part in parts for word in ("--part", part)]
-        words += seed_options(config.seed_set)
+        words += seed_options(study.seed_set)
     else:
-        words = ["run", f"{config.name}.toml"]
+        words = ["run", f"{study.name}.toml"]
     return shlex.join(["undertow", *words, "--runs", runs])
 
 
-def study_file(config: StudyConfig) -> str:
-    """A study's configuration as the TOML file that ``undertow run`` takes."""
-    document = config.model_dump(mode="json", exclude_defaults=True)
-    tables = {name: document.pop(name) for name in list(document) if isinstance(document[name], dict)}
-    lines = [f"{name} = {_toml(value)}" for name, value in document.items()]
-    for name, table in tables.items():
-        lines += ["", f"[{name}]"]
-        # A grid's axes may be paths, whose dots would open tables.
-        lines += [f"{_key(key)} = {_toml(value)}" for key, value in table.items() if value is not None]
-    return "\n".join(lines) + "\n"
+def study_file(settings: Mapping[str, Any]) -> str:
+    """A study's settings as the TOML file that ``undertow run`` takes; what is None has no place in TOML.
 
-
-def _key(name: str) -> str:
-    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else _toml(name)
-
-
-def _toml(value: Any) -> str:
-    """A value of JSON in TOML.
-
-    >>> _toml({"name": "he", "list": [1, 0.5, True]})
-    '{name = "he", list = [1, 0.5, true]}'
+    >>> print(study_file({"name": "own", "model": {"width": 8, "outputs": None}, "grid": {"model.width": [8, 16]}}))
+    name = "own"
+    <BLANKLINE>
+    [model]
+    width = 8
+    <BLANKLINE>
+    [grid]
+    "model.width" = [
+        8,
+        16,
+    ]
+    <BLANKLINE>
     """
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return '"' + "".join(f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c for c in escaped) + '"'
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(each) for each in value) + "]"
-    if isinstance(value, dict):
-        pairs = (f"{_key(key)} = {_toml(each)}" for key, each in value.items() if each is not None)
-        return "{" + ", ".join(pairs) + "}"
-    return repr(value)
+    return tomli_w.dumps(_without_none(settings))
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_none(each) for key, each in value.items() if each is not None}
+    return [_without_none(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def spoken_duration(seconds: float) -> str:

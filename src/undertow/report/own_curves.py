@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars
 
 from undertow.drawing.palette import KINDS, ORDERED
-from undertow.probe.bounds import sign_of_bound
-
-if TYPE_CHECKING:
-    import polars
+from undertow.measures.bounds import sign_of_bound
 
 __all__ = ["curves_of_measures"]
 
@@ -22,8 +21,6 @@ def curves_of_measures(frame: polars.DataFrame, axes: list[str]) -> list[tuple[s
     ``axes`` are the columns of the grid; the first one but the seed that takes several values gives the colours,
     over the others the mean is taken. Keys of bounds whose error nobody knows are shown with their sign.
     """
-    import polars
-
     figures = []
     axis = _coloured(frame, axes)
     for measure in frame["measure"].unique(maintain_order=True):

@@ -14,7 +14,11 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import jinja2
+import vl_convert
+from markupsafe import Markup
 
 from undertow import __version__
 from undertow.drawing.palette import DARK, LIGHT, MARKS, css_variables
@@ -24,9 +28,9 @@ from undertow.report.interval_bar import Evidence, bars
 from undertow.store.atomic import make_folder, replace_file
 from undertow.store.store import Store
 from undertow.store.tolerant import ReadableStore
-
-if TYPE_CHECKING:
-    from undertow.studies.kit.ledger import Entry
+from undertow.studies.kit.claim import Verdict
+from undertow.studies.kit.ledger import Entry, judge
+from undertow.studies.kit.reproduction import reproductions
 
 __all__ = ["render", "write_report"]
 
@@ -40,10 +44,6 @@ def write_report(store: Store | Path | str, path: Path | str) -> Path:
 
     What is missing or damaged is left out, and the report says so.
     """
-    # Studies draw with this package, so it can know them only here.
-    from undertow.studies.kit.ledger import judge
-    from undertow.studies.kit.reproduction import reproductions
-
     if not isinstance(store, ReadableStore):
         store = ReadableStore(store.path if isinstance(store, Store) else store)
     judged = [(each, judge(each)) for each in reproductions(store)]
@@ -56,22 +56,16 @@ def write_report(store: Store | Path | str, path: Path | str) -> Path:
 
 def render(contents: Contents) -> str:
     """The report as HTML."""
-    import jinja2
-
     loader = jinja2.FileSystemLoader(_ASSETS)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    from undertow.studies.kit.claim import Verdict
-
     template = environment.get_template("page.html")
     pictures: list[dict[str, Any]] = []
     groups = [_group(runs, pictures) for runs in _by_study(contents.runs)]
     claims = _claims(contents.runs)
     tally = [(verdict, sum(run.verdicts[verdict] for run in contents.runs)) for verdict in _VERDICTS]
     # What these hold is ours or packed: everything else in the page is escaped by the template.
-    from markupsafe import Markup
-
     library, script = _library(), _script()
     return template.render(
         allowed=Markup(" ".join(f"'sha256-{_checksum(each)}'" for each in (library, script))),
@@ -128,7 +122,22 @@ def _group(runs: list[Run], pictures: list[dict[str, Any]]) -> dict[str, Any]:
             )
             figure["cells"].append(_cell(run, picture, pictures))
     names = ("title", "summary", "source", "scale")
-    return {**{name: getattr(first, name) for name in names}, "runs": runs, "figures": list(by_name.values())}
+    return {
+        **{name: getattr(first, name) for name in names},
+        "runs": runs,
+        "figures": list(by_name.values()),
+        "printed": _printed(runs),
+    }
+
+
+def _printed(runs: list[Run]) -> list[dict[str, Any]]:
+    """Every number that the paper printed once, with ours in each of the runs, in their order."""
+    rows: dict[str, dict[str, Any]] = {}
+    for place, run in enumerate(runs):
+        for each in run.printed:
+            row = rows.setdefault(each.what, {"number": each, "ours": [""] * len(runs)})
+            row["ours"][place] = each.ours
+    return list(rows.values())
 
 
 def _cell(run: Run, picture: Picture, pictures: list[dict[str, Any]]) -> dict[str, Any]:
@@ -142,7 +151,7 @@ def _cell(run: Run, picture: Picture, pictures: list[dict[str, Any]]) -> dict[st
         "meaning": "; ".join(filter(None, (words.seeds(run.seed_set), run.meaning))),
         "problem": picture.problem,
         "height": 300,
-        "file": f"{run.parts[0].config.whole}.{picture.name}",
+        "file": f"{run.parts[0].whole}.{picture.name}",
     }
 
 
@@ -217,8 +226,6 @@ def _script() -> str:
 @functools.cache
 def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script."""
-    import vl_convert
-
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 

@@ -10,13 +10,11 @@ import base64
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    import polars
 
 __all__ = ["BUDGET", "Grid", "pack_grid", "points_that_fit"]
 
@@ -58,8 +56,6 @@ def pack_grid(frame: polars.DataFrame, trials: Sequence[str], *, points: int | N
     >>> grid.names, grid.moments, grid.values.tolist()
     ([('loss', 'mean')], [[(0, 0), (9, 1)]], [2.0, 1.0])
     """
-    import polars
-
     order = polars.DataFrame({"trial": list(trials), "place": range(len(trials))})
     rows = (
         frame.join(order, on="trial")

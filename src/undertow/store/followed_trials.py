@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from undertow.config.study_names import OWN_SEEDS, part_label, whole_label
 from undertow.core.canonical import digest, unseal
 from undertow.core.errors import StoreError
 from undertow.store.folder import Folder
@@ -30,13 +31,12 @@ class StudyPart:
     scale: str
     part: str
     trials: Mapping[str, Mapping[str, Any]]
-    seed_set: str = "own"
+    seed_set: str = OWN_SEEDS
 
     @property
     def own_label(self) -> str:
         """What its file should be called."""
-        names = (self.study, self.variant, self.scale, *(() if self.part == "main" else (self.part,)))
-        return ".".join(names)
+        return part_label(whole_label(self.study, self.variant, self.scale, self.seed_set), self.part)
 
     @cached_property
     def axes(self) -> list[str]:
@@ -78,7 +78,9 @@ def read_part(folder: Folder, label: str) -> StudyPart | None:
             names = document["study"]
             trials = {str(trial): dict(columns) for trial, columns in document["trials"]}
             study, variant, scale, part = (str(names[key]) for key in ("name", "variant", "scale", "part"))
-            return StudyPart(label, study, variant, scale, part, trials, str(names.get("seed_set", "own")))
+            return StudyPart(
+                label, study, variant, scale, part, trials, str(names.get("seed_set", OWN_SEEDS))
+            )
         except (StoreError, KeyError, TypeError, ValueError, AttributeError):
             continue
     return None

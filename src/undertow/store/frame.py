@@ -9,9 +9,10 @@ import polars
 from undertow.probe.records import COLUMNS
 
 if TYPE_CHECKING:
-    from undertow.store.store import Store, StoredStudy
+    from undertow.store.store import Store
+    from undertow.store.stored_study import StoredStudy
 
-__all__ = ["frame"]
+__all__ = ["frame", "joined"]
 
 _KINDS: dict[str, Any] = dict(
     zip(
@@ -32,8 +33,12 @@ _KINDS: dict[str, Any] = dict(
 
 def frame(store: Store, studies: list[StoredStudy]) -> polars.DataFrame:
     """One row per record of every finished trial of the studies, with status, study and grid columns."""
-    parts = [_study_frame(store, study) for study in studies]
-    parts = [part for part in parts if not part.is_empty()]
+    return joined([_study_frame(store, study) for study in studies])
+
+
+def joined(frames: list[polars.DataFrame]) -> polars.DataFrame:
+    """Frames of records, one below the other; a column that one of them lacks is empty there."""
+    parts = [part for part in frames if not part.is_empty()]
     if not parts:
         names = dict.fromkeys(("status", "study", "variant", "scale", "part"), polars.String)
         return polars.DataFrame(schema={**_KINDS, **names})
@@ -52,10 +57,10 @@ def _study_frame(store: Store, study: StoredStudy) -> polars.DataFrame:
             {
                 "trial": trial,
                 "status": stored.status["status"],
-                "study": study.config.name,
-                "variant": study.config.variant,
-                "scale": study.config.scale,
-                "part": study.config.part,
+                "study": study.name,
+                "variant": study.variant,
+                "scale": study.scale,
+                "part": study.part,
                 **columns,
             }
         )

@@ -9,6 +9,8 @@ import platform
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import undertow
 from undertow.core.canonical import digest, dumps, file_digest
 
@@ -42,8 +44,6 @@ def _packages() -> dict[str, str]:
 
 
 def _hardware() -> dict[str, Any]:
-    import torch
-
     found: dict[str, Any] = {
         "host": platform.node(),
         "system": platform.platform(),

@@ -20,121 +20,31 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from undertow.config.grid import StudyConfig
-from undertow.config.trial import TrialConfig, validate
-from undertow.core.canonical import digest, dumps, file_digest, seal, unseal
+from undertow.core.canonical import digest, file_digest, seal, unseal
 from undertow.core.errors import StoreError
 from undertow.core.files import read_regular
-from undertow.probe.records import Record
 from undertow.store.atomic import make_folder, publish_folders, replace_file, sync, writing
 from undertow.store.lock import guard
-from undertow.store.record_files import are_of, parse
+from undertow.store.record_files import are_of
+from undertow.store.stored_study import StoredStudy, distinct, parse_study
+from undertow.store.stored_trial import FinishedTrial, StoredTrial
 
 if TYPE_CHECKING:
     import polars
-    from torch import Tensor
 
-    from undertow.adversary.examples import Examples
+    from undertow.config.grid import StudyConfig
 
-__all__ = ["FinishedTrial", "Store", "StoredStudy", "StoredTrial", "distinct"]
+__all__ = ["Store"]
 
 _REDO = "run `undertow resume` to compute that trial again."
 _ALWAYS = ("config.json", "provenance.json", "records.jsonl", "status.json")
 _LARGEST_DOCUMENT = 256 * 2**20  # bytes of a study or a manifest
 _READ_AT_ONCE = 64 * 2**20
-_TRIAL = re.compile(r"[0-9a-f]{16}")
-
-
-@dataclass(frozen=True)
-class StoredTrial:
-    """A finished trial whose checksums were verified."""
-
-    id: str
-    files: Mapping[str, bytes]
-
-    @property
-    def config(self) -> TrialConfig:
-        """The resolved configuration."""
-        return validate(TrialConfig, json.loads(self.files["config.json"]))
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """How it ended: ``status`` is "finished" or "diverged", with ``step`` and ``reason``."""
-        document: dict[str, Any] = json.loads(self.files["status.json"])
-        return document
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        """Code, packages, hardware, seeds, data checksum, cost."""
-        document: dict[str, Any] = json.loads(self.files["provenance.json"])
-        return document
-
-    @property
-    def records(self) -> list[Record]:
-        """What was measured."""
-        return parse(self.files["records.jsonl"], Path(self.id) / "records.jsonl")
-
-    @property
-    def weights(self) -> dict[str, Tensor]:
-        """The trained network's parameters; a ``StoreError`` where the trial was run without keeping them."""
-        from undertow.core.tensor_files import unpack
-
-        if "weights.safetensors" not in self.files:
-            raise StoreError(
-                f"trial {self.id} was run without keeping its weights (--no-weights), only its records: "
-                "run it in another folder to have them."
-            )
-        return unpack(self.files["weights.safetensors"], Path(self.id) / "weights.safetensors")
-
-    @property
-    def examples(self) -> Examples | None:
-        """Points and their closest adversarial examples, where the trial was told to keep some."""
-        from undertow.adversary.examples import read_examples
-
-        name = "examples.safetensors"
-        return read_examples(self.files[name], Path(self.id) / name) if name in self.files else None
-
-
-@dataclass(frozen=True)
-class FinishedTrial:
-    """A trial to be published: what its folder will hold."""
-
-    config: TrialConfig
-    records: bytes
-    weights: bytes | None
-    status: Mapping[str, Any]
-    provenance: Mapping[str, Any]
-    examples: bytes | None = None
-
-    def files(self) -> dict[str, bytes]:
-        """The folder's files, the manifest with their checksums included."""
-        files = {
-            "config.json": dumps(self.config.model_dump(mode="json")),
-            "provenance.json": dumps(self.provenance),
-            "records.jsonl": self.records,
-            "status.json": dumps(self.status),
-        }
-        if self.weights is not None:
-            files["weights.safetensors"] = self.weights
-        if self.examples is not None:
-            files["examples.safetensors"] = self.examples
-        checksums = {name: digest(data) for name, data in files.items()}
-        return {**files, "manifest.json": seal({"trial": self.config.digest, "files": checksums})}
-
-
-@dataclass(frozen=True)
-class StoredStudy:
-    """A study in the store: its configuration, and its trials' identities with their grid columns."""
-
-    config: StudyConfig
-    trials: tuple[tuple[str, dict[str, Any]], ...]
 
 
 class Store:
@@ -252,7 +162,7 @@ class Store:
         for path, other in (paths, paths[::-1]):
             try:
                 data = read_regular(path, largest=_LARGEST_DOCUMENT)
-                stored = _parse_study(unseal(data, path), path)
+                stored = parse_study(unseal(data, path), path)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -261,7 +171,7 @@ class Store:
             except StoreError as error:
                 problem = error
                 continue
-            if not self.read_only and stored.config.label == label and _content(other) != data:
+            if not self.read_only and stored.label == label and _content(other) != data:
                 with contextlib.suppress(StoreError):  # a read-only store can still be read
                     replace_file(other, data)
             return stored
@@ -275,40 +185,9 @@ class Store:
         Columns: ``trial, step, epoch, measure, key, value, error, status, study, variant, scale, part`` and
         the axes of the grids. A trial that belongs to several studies appears once for each.
         """
-        from undertow.store.frame import frame
+        from undertow.store.frame import frame  # polars, which whoever trains need not have
 
         return frame(self, list(studies) or self.studies())
-
-
-def distinct(
-    studies: Iterable[tuple[str, StoredStudy]], *, copies: dict[str, str] | None = None
-) -> list[StoredStudy]:
-    """The studies, each once, given with the names of their files.
-
-    A file that carries another name than the study in it is a copy that somebody made by hand, and is left out;
-    ``copies`` is told of which study. One that was only renamed stays.
-    """
-    files: dict[str, dict[str, StoredStudy]] = {}
-    for label, study in studies:
-        files.setdefault(study.config.label, {})[label] = study
-    found = {}
-    for name, labels in files.items():
-        kept = name if name in labels else min(labels)
-        found[name] = labels[kept]
-        if copies is not None:
-            copies |= {label: name for label in labels if label != kept}
-    return [found[name] for name in sorted(found)]
-
-
-def _parse_study(document: dict[str, Any], path: Path) -> StoredStudy:
-    try:
-        trials = tuple((str(trial), dict(columns)) for trial, columns in document["trials"])
-        settings = document["study"]
-    except (KeyError, TypeError, ValueError):
-        raise StoreError(f"{path} is damaged: it holds no study.") from None
-    if not all(_TRIAL.fullmatch(trial) for trial, _ in trials):
-        raise StoreError(f"{path} is damaged: its trials are not named as trials are.")
-    return StoredStudy(validate(StudyConfig, settings), trials)
 
 
 def _content(path: Path) -> bytes | None:

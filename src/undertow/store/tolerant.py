@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from undertow.core.errors import StoreError, UndertowError
-from undertow.store.store import Store, StoredStudy, StoredTrial, distinct
+from undertow.store.store import Store
+from undertow.store.stored_study import StoredStudy, distinct
+from undertow.store.stored_trial import StoredTrial
 
 if TYPE_CHECKING:
     import polars
@@ -61,18 +63,16 @@ class ReadableStore(Store):
         return studies
 
     def frame(self, *studies: StoredStudy) -> polars.DataFrame:
-        import polars
+        from undertow.store.frame import (  # polars: `undertow studies` and `data list` go without
+            frame,
+            joined,
+        )
 
-        from undertow.store.frame import frame
-
-        parts = []
-        for study in studies or self.studies():
-            label = study.config.label
-            if label not in self._frames:
-                self._frames[label] = frame(self, [study])
-            parts.append(self._frames[label])
-        filled = [part for part in parts if not part.is_empty()]
-        return polars.concat(filled, how="diagonal_relaxed") if filled else frame(self, [])
+        asked = studies or self.studies()
+        for study in asked:
+            if study.label not in self._frames:
+                self._frames[study.label] = frame(self, [study])
+        return joined([self._frames[study.label] for study in asked])
 
 
 def _light(trial: StoredTrial) -> StoredTrial:

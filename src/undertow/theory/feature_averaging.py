@@ -8,12 +8,10 @@ themselves, where the noise is zero.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from undertow.core.errors import InputError
+from undertow.models.grouped_centres import THRESHOLD, grouped_network
 
 __all__ = [
     "THRESHOLD",
@@ -23,9 +21,6 @@ __all__ = [
     "grouped_radius",
     "read_out_radius",
 ]
-
-THRESHOLD = 1 - 1 / math.sqrt(2)
-"""The share of ‖μ‖² that f_robust's biases take away: the largest that costs no robustness, see `grouped_radius`."""
 
 
 def averaged_direction(centres: Tensor, signs: Tensor) -> Tensor:
@@ -37,50 +32,6 @@ def averaged_direction(centres: Tensor, signs: Tensor) -> Tensor:
     direction = signs.to(centres) @ centres
     unit: Tensor = direction / direction.norm()
     return unit
-
-
-def grouped_network(
-    centres: Tensor,
-    signs: Tensor,
-    *,
-    group: int = 1,
-    threshold: float = THRESHOLD,
-    dtype: torch.dtype = torch.float32,
-) -> nn.Sequential:
-    """Σ_{G ⊂ J₊} ReLU(⟨w_G, x⟩ − β‖μ‖²) − Σ_{G ⊂ J₋} ReLU(⟨w_G, x⟩ − β‖μ‖²) with w_G = Σ_{j ∈ G} μ_j.
-
-    Each class is cut into groups of ``group`` clusters (the last may be smaller). Groups of one are the
-    papers' f_robust, in which every neuron deals with one cluster; one group for each class is the
-    feature-averaging solution. β is ``threshold``. Weights are divided by ‖μ‖², which changes no decision and makes
-    f(μ_j) = ±(1 − β). Children are called flatten, hidden, activation, output, as in ``two_layer``.
-
-    >>> net = grouped_network(2 * torch.eye(4), torch.tensor([1, 1, -1, -1]))
-    >>> [round(value, 3) for value in net(2 * torch.eye(4)).flatten().tolist()]
-    [0.707, 0.707, -0.707, -0.707]
-    """
-    if group < 1:
-        raise InputError(f"group = {group}: a neuron deals with at least one cluster.")
-    if not 0 <= threshold < 1:
-        raise InputError(
-            f"threshold = {threshold} must lie in [0, 1): at 1 a neuron is off at its own centre."
-        )
-    rows, heads = [], []
-    for sign in (1, -1):
-        members = torch.nonzero(signs == sign).flatten()
-        for start in range(0, len(members), group):
-            rows.append(centres.double()[members[start : start + group]].sum(0))
-            heads.append(float(sign))
-    length = centres.double().square().sum(1).mean()
-    inputs, width = centres.shape[1], len(rows)
-    hidden = nn.Linear(inputs, width, dtype=dtype, device="meta").to_empty(device="cpu")
-    output = nn.Linear(width, 1, bias=False, dtype=dtype, device="meta").to_empty(device="cpu")
-    with torch.no_grad():
-        hidden.weight.copy_(torch.stack(rows) / length)
-        hidden.bias.fill_(-threshold)
-        output.weight.copy_(torch.tensor([heads]))
-    return nn.Sequential(
-        OrderedDict(flatten=nn.Flatten(), hidden=hidden, activation=nn.ReLU(), output=output)
-    )
 
 
 def grouped_radius(d: int, *, group: int, opponents: int, threshold: float = THRESHOLD) -> float:

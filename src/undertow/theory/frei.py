@@ -27,11 +27,11 @@ from torch import Tensor
 
 from undertow.core.errors import InputError
 
-__all__ = ["KktNetwork", "kkt_network", "universal_direction", "universal_radius"]
+__all__ = ["KktNetworkResult", "kkt_network", "universal_direction", "universal_radius"]
 
 
 @dataclass(frozen=True, eq=False)
-class KktNetwork:
+class KktNetworkResult:
     """A KKT point of the margin problem on the centres themselves: one neuron of each sign, repeated ``copies`` times.
 
     ``weight`` (2, D), ``bias`` (2,) and ``head`` (2,) list the positive neuron first. ``multipliers`` (k,) are
@@ -50,7 +50,7 @@ class KktNetwork:
         return self.copies * torch.relu(x.to(self.weight) @ self.weight.T + self.bias) @ self.head
 
 
-def kkt_network(centres: Tensor, signs: Tensor, *, copies: int = 1, head: float = 1.0) -> KktNetwork:
+def kkt_network(centres: Tensor, signs: Tensor, *, copies: int = 1, head: float = 1.0) -> KktNetworkResult:
     """The KKT network of orthogonal centres (k, D), all of one norm, with signs ±1 and v_r = ±``head``.
 
     >>> net = kkt_network(10.0 * torch.eye(4), torch.tensor([1, 1, -1, -1]))
@@ -81,7 +81,7 @@ def kkt_network(centres: Tensor, signs: Tensor, *, copies: int = 1, head: float 
         )
     sides = mu.new_tensor([head, -head])
     pulls = sides[:, None] * (multipliers * sign)[None, :] * subgradients
-    return KktNetwork(pulls @ mu, pulls.sum(1), sides, copies, multipliers, subgradients)
+    return KktNetworkResult(pulls @ mu, pulls.sum(1), sides, copies, multipliers, subgradients)
 
 
 def universal_direction(centres: Tensor, signs: Tensor) -> Tensor:

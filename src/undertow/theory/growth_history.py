@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from undertow.core.errors import InputError
+from undertow.theory.growth_network import GrowthNetwork
 from undertow.theory.mlp_growth import RunningSums, point_inputs
 from undertow.theory.top_vectors import TopVectors, top_vectors
-from undertow.theory.two_layer import TwoLayer
 
 __all__ = ["GrowthHistory"]
 
@@ -60,9 +60,9 @@ class GrowthHistory:
     ``early`` are x̃*(τ,x) at τ = 0, 1, 2, 4, 8, …, for the angles between then and now.
     """
 
-    def __init__(self, start: TwoLayer, points: Tensor, *, refresh: int = 1) -> None:
+    def __init__(self, start: GrowthNetwork, points: Tensor, *, refresh: int = 1) -> None:
         # Copies: the network's own tensors move with the training.
-        self.start = TwoLayer(start.weight.clone(), start.head.clone(), start.slopes, start.linear)
+        self.start = GrowthNetwork(start.weight.clone(), start.head.clone(), start.activation, start.linear)
         self.points = points
         self.refresh = refresh
         self.steps = 0
@@ -80,9 +80,9 @@ class GrowthHistory:
         """s = Σ_τ η_τ over the steps made."""
         return self._flow.value
 
-    def at(self, weight: Tensor) -> TwoLayer:
+    def at(self, weight: Tensor) -> GrowthNetwork:
         """The network with other weights in its first layer."""
-        return TwoLayer(weight, self.start.head, self.start.slopes, self.start.linear)
+        return GrowthNetwork(weight, self.start.head, self.start.activation, self.start.linear)
 
     def observe(self, weight: Tensor, *, rate: float) -> None:
         """A step of length η = ``rate`` was made, to W = ``weight`` (m, d) in float64."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from undertow.theory.growth import Growth, Pair, relative_change, terms
+from undertow.theory.growth_network import GrowthNetwork
+from undertow.theory.growth_terms import GrowthResult, HeadAndTop, relative_change, terms
 from undertow.theory.top_vectors import TopVectors, tail_norms, top_vectors
-from undertow.theory.two_layer import TwoLayer
 
 __all__ = ["RunningSums", "activation_overlap", "mlp_growth", "point_inputs"]
 
@@ -62,7 +62,7 @@ def activation_overlap(point_slopes: Tensor, slopes: Tensor) -> tuple[Tensor, Te
 
 
 def mlp_growth(
-    net: TwoLayer,
+    net: GrowthNetwork,
     x: Tensor,
     y: Tensor,
     *,
@@ -73,7 +73,7 @@ def mlp_growth(
     learning_rate: float,
     direction: Tensor | None = None,
     top: TopVectors | None = None,
-) -> Growth:
+) -> GrowthResult:
     """The rate of ϱ, its expectations taken over ``points`` (P, d), and the theorem's terms; W(0) = ``start``.
 
     x and y are what is trained on; ``flow_time`` is Σ η over the steps made; ``direction`` (G) and ``top`` (v at
@@ -85,31 +85,32 @@ def mlp_growth(
     v(t) into v(τ), and takes Σ_r v_r a_r σ′(w_rᵀx)σ′(w_rᵀx_i) for aᵀv·α_i (Eq. 126), as if v did not depend on
     the slopes. But for ReLU v_r = 0 wherever σ′(w_rᵀx) = 0, and this sum is near 2·aᵀv·α_i at every width.
     """
-    weight, head = net.weight, net.head
-    slopes = net.slopes_at(points)
+    weight, head, slopes = net.weight, net.head, net.slopes_at(points)
     direction = net.direction(x, y) if direction is None else direction
     top = top or top_vectors(weight, slopes, head)
     everywhere = top_vectors(weight, torch.ones_like(head)[None], head).towards
     inputs = point_inputs(slopes, head, direction)
-    bend = net.slopes.second(points @ weight.T) * (points @ direction.T)
+    bend = net.activation.second(points @ weight.T) * (points @ direction.T)
     moved = weight - start
     seen, steered = slopes * head, slopes * top.left  # aᵀD and vᵀD at every point
 
-    def both(left: Tensor, right: Tensor) -> Pair:
-        return Pair(_mean_product(seen @ left, seen @ right), _mean_product(steered @ left, steered @ right))
+    def both(left: Tensor, right: Tensor) -> HeadAndTop:
+        return HeadAndTop(
+            _mean_product(seen @ left, seen @ right), _mean_product(steered @ left, steered @ right)
+        )
 
     found = terms(
         energy=both(weight, weight),
         moved=both(direction, moved),
         started=both(direction, start),
-        bent=Pair(
+        bent=HeadAndTop(
             _mean_product((bend * head) @ weight, seen @ weight),
             _mean_product((bend * top.left) @ weight, steered @ weight),
         ),
         main=_mean_product(inputs, sums.plain - top.towards[:, None] * sums.aligned),
         printed=_mean_product(inputs, sums.plain - everywhere[:, None] * sums.printed),
     )
-    return Growth(
+    return GrowthResult(
         **found,
         measured=relative_change(
             found["co_correlation"],
@@ -126,19 +127,19 @@ def _mean_product(left: Tensor, right: Tensor) -> Tensor:
     return (left * right).sum(1).mean()
 
 
-def _co_correlation(net: TwoLayer, weight: Tensor, points: Tensor) -> float:
-    slopes = net.slopes.first(points @ weight.T)
+def _co_correlation(net: GrowthNetwork, weight: Tensor, points: Tensor) -> float:
+    slopes = net.activation.slope(points @ weight.T)
     whole = ((slopes * net.head) @ weight).square().sum(1).mean()
     return float((whole / tail_norms(weight, slopes).square().mean()).sqrt())
 
 
-def _remaining_bound(net: TwoLayer, x: Tensor, start: Tensor) -> float:
+def _remaining_bound(net: GrowthNetwork, x: Tensor, start: Tensor) -> float:
     """Eq. 135–150: |②| and |②′| are at most M³ √((1/n) Σ_i ‖W(0)x_i‖²) each."""
-    return 2 * net.slopes.bound**3 * float((x @ start.T).square().sum(1).mean().sqrt())
+    return 2 * net.activation.steepness**3 * float((x @ start.T).square().sum(1).mean().sqrt())
 
 
-def _replacement_bound(net: TwoLayer, flow_time: float) -> float:
+def _replacement_bound(net: GrowthNetwork, flow_time: float) -> float:
     """Eq. 112–134: every α_i is off by at most ε = M²√(2 log(2/δ)/m), the norms of x̃* and x̃ are at most M² and 1."""
-    steep = net.slopes.bound**2
+    steep = net.activation.steepness**2
     off = steep * math.sqrt(2 * math.log(2 / _RISK) / len(net.head))
     return 2 * flow_time * (2 * off * steep + off**2)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from undertow.training.rates import LossBased as LossBased
     from undertow.training.rates import Scheduled as Scheduled
     from undertow.training.recipe import Recipe as Recipe
+    from undertow.training.recipe import TrainingSection as TrainingSection
     from undertow.training.taken import StepTaken as StepTaken
     from undertow.training.trainer import Trainer as Trainer
 
@@ -33,6 +34,7 @@ _WHERE = {
     "LossBased": "undertow.training.rates",
     "Scheduled": "undertow.training.rates",
     "Recipe": "undertow.training.recipe",
+    "TrainingSection": "undertow.training.recipe",
     "StepTaken": "undertow.training.taken",
     "Trainer": "undertow.training.trainer",
 }
@@ -46,6 +48,7 @@ __all__ = [
     "Scheduled",
     "StepTaken",
     "Trainer",
+    "TrainingSection",
     "log_loss_gradient",
     "log_mean_loss",
     "loss_gradient",

@@ -23,6 +23,9 @@ class Ensemble(ABC):
     ``trained`` are the names that are not frozen. Subclasses say how logits and gradients are computed.
     """
 
+    batch_statistics = False
+    """Whether a step normalises by its batch, which then must not be cut in parts."""
+
     def __init__(
         self,
         networks: Sequence[nn.Module],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 
 import torch
@@ -20,7 +21,8 @@ class BatchGradients:
     """∇L of a batch, or in the log domain e^(log L − r) ∇log L = ∇L/e^r, which no small loss makes vanish.
 
     r is the log of the frame (M,) where ``frame`` gives one; with ``log_below`` it is log L itself wherever that is
-    below this bound, and 0 elsewhere. Batches larger than ``largest`` are taken in parts.
+    below this bound, and 0 elsewhere. Batches larger than ``largest`` are taken in parts, unless
+    networks normalise by them.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class BatchGradients:
     ) -> None:
         self._ensemble, self._loss, self._largest = ensemble, loss, largest
         self._frame, self._log_below = frame, log_below
+        self._in_a_step = sys.maxsize if ensemble.batch_statistics else largest
         self.in_logs = log_below is not None or frame() is not None
 
     def add(self, x: Tensor, y: Tensor, *, onto: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
@@ -43,7 +46,7 @@ class BatchGradients:
     def _add(self, x: Tensor, y: Tensor, onto: Mapping[str, Tensor]) -> Tensor:
         own, samples = y.dim() == 2, y.shape[-1]
         loss = torch.zeros(self._ensemble.size, dtype=self._ensemble.dtype, device=self._ensemble.device)
-        for part in parts(samples, self._largest):
+        for part in parts(samples, self._in_a_step):
             labels, share = y[..., part], (part.stop - part.start) / samples
             logits, kept = self._ensemble.forward(x[:, part] if own else x[part], own=own)
             loss += mean_loss(logits, labels, self._loss) * share
@@ -53,11 +56,11 @@ class BatchGradients:
     def _add_in_logs(self, x: Tensor, y: Tensor, onto: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         own, samples = y.dim() == 2, y.shape[-1]
         reference = self._frame()
-        whole = samples <= self._largest
+        whole = samples <= self._in_a_step
         if reference is None and not whole:  # log L of the whole batch comes first
             reference = self.reference(self.log_loss(x, y))
         log_losses = []
-        for part in parts(samples, self._largest):
+        for part in parts(samples, self._in_a_step):
             labels = y[..., part]
             logits, kept = self._ensemble.forward(x[:, part] if own else x[part], own=own)
             log_loss = log_mean_loss(logits, labels, self._loss) + math.log(

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from undertow.core.errors import ModelError
 from undertow.core.members import over_members
 from undertow.training.ensemble import Ensemble
+from undertow.training.stacked import StackedMLP, dense_layers
 
-__all__ = ["MappedNetworks"]
+__all__ = ["MappedNetworks", "stack_networks"]
 
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 _DROPOUTS = (nn.modules.dropout._DropoutNd,)
@@ -20,8 +21,9 @@ _DROPOUTS = (nn.modules.dropout._DropoutNd,)
 class MappedNetworks(Ensemble):
     """M networks of one architecture, one module applied over their stacked weights; gradients by autograd.
 
-    The networks run in the mode they were given in. Dropout and BatchNorm in train mode are refused: the one
-    would draw from an unseeded generator, the other changes its buffers while it is measured.
+    The networks run in the mode they were given in. Dropout in train mode is refused: it would draw from an unseeded
+    generator. BatchNorm in train mode normalises each step by its batch and moves its running statistics; whoever
+    only looks (losses, measures) sees the network with those, as in eval mode, and changes nothing.
     """
 
     def __init__(
@@ -38,14 +40,12 @@ class MappedNetworks(Ensemble):
                     f"{name!r} is a Dropout in train mode, whose draws no seed decides here: "
                     "call network.eval() before training, or build the network without it."
                 )
-            if module.training and isinstance(module, _BATCH_NORMS):
-                raise ModelError(
-                    f"{name!r} is a BatchNorm in train mode, which ties the samples of a batch together: "
-                    "call network.eval() to train with its statistics fixed."
-                )
         super().__init__(networks, frozen=frozen, dtype=dtype, device=device)
-        self._template.train(networks[0].training)
-        self._apply = over_members(self._template)
+        self.batch_statistics = any(
+            module.training and isinstance(module, _BATCH_NORMS) for module in networks[0].modules()
+        )
+        self._template.train(networks[0].training and not self.batch_statistics)
+        self._apply = over_members(self._template, one_by_one=self.batch_statistics)
 
     def floats_per_sample(self, sample: Tensor) -> int:
         sizes: list[int] = []
@@ -71,8 +71,13 @@ class MappedNetworks(Ensemble):
     def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, tuple[Tensor, list[Tensor]]]:
         leaves = {name: weight.detach() for name, weight in self.weights.items()}
         trained = [leaves[name].requires_grad_() for name in self.trained]
-        with torch.enable_grad():
-            logits = self._map(leaves, x, own=own)
+        self._template.train(self._template.training or self.batch_statistics)
+        try:
+            with torch.enable_grad():
+                logits = self._map(leaves, x, own=own)
+        finally:
+            if self.batch_statistics:
+                self._template.eval()
         return logits.detach(), (logits, trained)
 
     def backward(
@@ -93,3 +98,13 @@ class MappedNetworks(Ensemble):
                 "training wants logits of shape (N, k), with k = 1 for one logit."
             )
         return logits
+
+
+def stack_networks(
+    networks: Sequence[nn.Module], *, frozen: Sequence[str], dtype: torch.dtype, device: torch.device
+) -> Ensemble:
+    """Networks of one architecture as one: fully connected ones on stacked weights, any other ones mapped."""
+    layers = dense_layers(networks[0])
+    if layers is None:
+        return MappedNetworks(networks, frozen=frozen, dtype=dtype, device=device)
+    return StackedMLP(networks, layers, frozen=frozen, dtype=dtype, device=device)

@@ -2,126 +2,177 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union
 
 import torch
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
-from undertow.core.errors import ConfigError, nearest
+from undertow.core.errors import ConfigError
 from undertow.core.losses import Loss
 from undertow.core.precision import MatmulPrecision
-from undertow.training.directions import Direction, HeavyBall, find_direction
-from undertow.training.rates import Constant, RateRule
+from undertow.core.sections import Count, Fraction, Positive, Real, Section, Seed, Switch, Text
+from undertow.core.validation import refusal
+from undertow.training.directions import DIRECTIONS, Direction, GradientDescent, HeavyBall
+from undertow.training.rates import RATE_RULES, Constant, RateRule
 
-__all__ = ["MatmulPrecision", "Objective", "Precision", "Recipe", "shared_recipe"]
+__all__ = ["MatmulPrecision", "Objective", "Precision", "Recipe", "TrainingSection", "shared_recipe"]
 
 Precision = Literal["float32", "float64"]
 Objective = Literal["loss", "log-loss"]
 
+if TYPE_CHECKING:
+    DirectionSection = Direction
+    RateSection = RateRule
+else:
+    DirectionSection = Annotated[Union[DIRECTIONS], Field(discriminator="name")]  # noqa: UP007
+    RateSection = Annotated[Union[RATE_RULES], Field(discriminator="name")]  # noqa: UP007
+
 _OWN = ("learning_rate", "seed")  # what may differ between networks that train together
+_WORDS = (
+    "gd",
+    "sgd",
+    "adam",
+)  # optimisers written as one word where all of their settings are the usual ones
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """Everything a training run takes from its configuration.
+class TrainingSection(Section):
+    """The settings of training, as a configuration has them.
 
     A step is: gradients of the loss (or its logarithm) on a batch → direction → rate → kept or taken back.
 
     Args:
         optimizer: A direction with its settings (``undertow.training.directions``), or its name: ``gd`` uses the
             whole data set in every step, so ``batch_size`` stays None; all others take batches, or all of the
-            data without ``batch_size``.
+            data without ``batch_size``. In TOML a name, or a table: ``{name = "adamw", weight_decay = 0.1}``.
         learning_rate: η, or α where the rate is loss-based.
         epochs: Passes over the data; with a rule that takes epochs back, those that are kept.
-        loss: What is minimised, a mean over the samples.
         batch_size: Samples in a step; the last batch of an epoch may be smaller.
         shuffle: Whether the order is drawn from ``(seed, epoch)`` (and the number of the try, where an epoch is
             done again), or is that of the data.
-        momentum: μ of ``gd`` and ``sgd``; the same as ``optimizer=HeavyBall(momentum=μ)``.
-        seed: Of the order.
+        loss: What is minimised, a mean over the samples.
         dtype: Precision of weights and activations; log-losses are in float64.
+        momentum: μ of ``gd`` and ``sgd``; the same as ``optimizer=HeavyBall(momentum=μ)``.
         frozen: Names of the parameters that keep their initial values.
         matmul_precision: ``"tf32"`` lets a GPU round the factors of float32 products and convolutions to 10 bits.
-        rate: How the length of a step is decided (``undertow.training.rates``).
+        rate: How the length of a step is decided (``undertow.training.rates``), or the rule's name.
         objective: Whether a step follows ∇L or ∇log L of its batch.
         log_below: Steps follow ∇log L only where log L of the batch is below this, and ∇L elsewhere.
-
-    >>> Recipe(optimizer="gd", learning_rate=0.1, epochs=3, loss="logistics")
-    Traceback (most recent call last):
-    undertow.core.errors.ConfigError: loss = 'logistics' is unknown: did you mean 'logistic'?
+        stop_below: Training ends, for each network by itself, once log₁₀ of the mean loss over all of the training set
+            is at most this: -20 is a loss of 10^-20. It is looked at after every epoch that is kept, and where steps
+            are few in an epoch, after every eighth step or so. ``epochs`` stays the most that are made.
     """
 
-    optimizer: str | Direction
-    learning_rate: float
-    epochs: int
-    loss: Loss
-    batch_size: int | None = None
-    shuffle: bool = True
-    momentum: float = 0.0
-    seed: int = 0
-    dtype: Precision = "float32"
-    frozen: tuple[str, ...] = ()
-    matmul_precision: MatmulPrecision = "float32"
-    rate: RateRule = field(default_factory=Constant)
-    objective: Objective = "loss"
-    log_below: float | None = None
+    UNWRITTEN: ClassVar[dict[str, Any]] = {
+        "rate": "constant",
+        "objective": "loss",
+        "log_below": None,
+        "stop_below": None,
+    }
+    """Without which the first trials were stored: written only where they are not these; no identity changes."""
 
-    def __post_init__(self) -> None:
-        named = self._chosen.name
-        for name, kind in {
-            "loss": Loss,
-            "dtype": Precision,
-            "matmul_precision": MatmulPrecision,
-            "objective": Objective,
-        }.items():
-            value = getattr(self, name)
-            if value not in get_args(kind):
-                raise ConfigError(f"{name} = {value!r} is unknown: {nearest(str(value), get_args(kind))}")
-        self._require(0 < self.learning_rate < math.inf, "learning_rate", "a positive, finite step size")
-        self._require(self.epochs >= 0, "epochs", "a number of epochs, 0 or more")
-        self._require(
-            self.batch_size is None or self.batch_size >= 1, "batch_size", "a positive number of samples"
-        )
-        self._require(0 <= self.momentum < 1, "momentum", "in [0, 1)")
-        self._require(0 <= self.seed < 2**63, "seed", "a whole number from 0 to 2^63 - 1")
-        self._require(
-            isinstance(self.frozen, tuple), "frozen", "a tuple of names, such as ('output.weight',)"
-        )
-        if named == "gd" and self.batch_size is not None:
-            raise ConfigError(
-                f"optimizer 'gd' takes the whole data set, and batch_size = {self.batch_size} is set: "
-                "leave batch_size out, or use optimizer 'sgd'."
-            )
-        if self.momentum and named not in ("gd", "sgd"):
-            raise ConfigError(
-                f"momentum = {self.momentum:g} belongs to gd and sgd: {named} has its own momentum, or none, "
-                "among its settings."
+    optimizer: DirectionSection = GradientDescent(name="gd")
+    learning_rate: Positive = 0.01
+    epochs: Annotated[int, Field(strict=True, ge=0, le=10**9)] = 100
+    batch_size: Count | None = None
+    shuffle: Switch = True
+    loss: Loss = "cross-entropy"
+    dtype: Precision = "float32"
+    momentum: Fraction = 0.0
+    frozen: tuple[Text, ...] = ()
+    matmul_precision: MatmulPrecision = "float32"
+    rate: RateSection = Constant()
+    objective: Objective = "loss"
+    log_below: Real | None = None
+    stop_below: Annotated[float, Field(strict=True, ge=-1e6, le=1e3)] | None = None
+
+    @field_validator("optimizer", "rate", mode="wrap")
+    @classmethod
+    def _named(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        """By a name alone, by a table; a direction or a rule as it is, also one of the caller's own."""
+        if isinstance(value, Direction | RateRule):
+            return value
+        return handler({"name": value} if isinstance(value, str) else value)
+
+    @field_validator("rate", mode="before")
+    @classmethod
+    def _without_a_rule(cls, value: Any) -> Any:
+        return "constant" if value is None else value
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        name = self.optimizer.name
+        if name == "gd" and self.batch_size is not None:
+            raise ValueError("gd takes all of the data: leave batch_size out, or choose the optimizer sgd")
+        if self.momentum and name not in ("gd", "sgd"):
+            raise ValueError(
+                f"{name} has its own momentum, or none: leave momentum out, or choose the optimizer sgd"
             )
         if self.objective == "log-loss" and self.rate.revocable:
-            raise ConfigError(
-                f"The rate {self.rate.name!r} divides the loss by its own frame: leave objective = 'log-loss' out."
+            raise ValueError(
+                f"the rate {self.rate.name} divides the loss by its own frame: leave objective out"
             )
         if self.log_below is not None and self.objective != "log-loss":
-            raise ConfigError("log_below says where steps follow ∇log L: give objective = 'log-loss' too.")
+            raise ValueError(
+                "log_below says where steps follow the log-loss: write objective = 'log-loss' too"
+            )
+        return self
 
-    def _require(self, holds: bool, name: str, wanted: str) -> None:
-        if not holds:
-            raise ConfigError(f"{name} = {getattr(self, name)!r} is not {wanted}.")
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As the first trials were written, where training is what it was then."""
+        written: dict[str, Any] = handler(self)
+        word = self.optimizer.name
+        if word not in _WORDS or self.optimizer != type(self.optimizer)(name=word):
+            written["optimizer"] = self.optimizer.model_dump(mode="json")
+        else:
+            written["optimizer"] = word
+        plain = self.rate == Constant()
+        written["rate"] = "constant" if plain else self.rate.model_dump(mode="json")
+        return {
+            name: value
+            for name, value in written.items()
+            if name not in self.UNWRITTEN or value != self.UNWRITTEN[name]
+        }
 
     @property
     def direction(self) -> Direction:
         """Which way a step goes."""
-        return HeavyBall(momentum=self.momentum) if self.momentum else self._chosen
-
-    @property
-    def _chosen(self) -> Direction:
-        return find_direction(self.optimizer) if isinstance(self.optimizer, str) else self.optimizer
+        return HeavyBall(momentum=self.momentum) if self.momentum else self.optimizer
 
     @property
     def torch_dtype(self) -> torch.dtype:
         return torch.float64 if self.dtype == "float64" else torch.float32
+
+    def recipe(self, *, seed: int) -> Recipe:
+        """The same settings with the seed of the order."""
+        own = {name: getattr(self, name) for name in TrainingSection.model_fields}
+        return Recipe.model_construct(**own, seed=seed)  # validated already
+
+
+class Recipe(TrainingSection):
+    """All that one training run takes: the settings of ``TrainingSection``, and the ``seed`` of the samples' order.
+
+    >>> Recipe(optimizer="gd", learning_rate=0.1, epochs=3, loss="logistics")
+    Traceback (most recent call last):
+    undertow.core.errors.ConfigError: loss = 'logistics' is not known; did you mean 'logistic'?
+    """
+
+    seed: Seed = 0
+
+    def __init__(self, **settings: Any) -> None:
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise refusal(type(self), error, settings) from None
 
 
 def shared_recipe(recipes: Sequence[Recipe]) -> Recipe:
@@ -137,7 +188,7 @@ def shared_recipe(recipes: Sequence[Recipe]) -> Recipe:
         raise ConfigError("There is nothing to train: pass at least one network with its recipe.")
     first = recipes[0]
     for index, recipe in enumerate(recipes):
-        for name in (each.name for each in fields(Recipe) if each.name not in _OWN):
+        for name in (each for each in Recipe.model_fields if each not in _OWN):
             ours: Any = getattr(first, name)
             theirs: Any = getattr(recipe, name)
             if ours != theirs:

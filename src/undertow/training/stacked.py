@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from undertow.core.sequences import as_it_looks
-from undertow.training.activations import ElementwiseActivation, elementwise
+from undertow.core.networks import NotAChain, read_dense
+from undertow.training.elementwise_gradients import ElementwiseActivation, elementwise_gradient
 from undertow.training.ensemble import Ensemble
 
 __all__ = ["StackedMLP", "dense_layers"]
@@ -33,29 +33,26 @@ def dense_layers(network: nn.Module) -> list[DenseLayer] | None:
     >>> dense_layers(nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3))) is None
     True
     """
-    if type(network) is not nn.Sequential or not all(map(as_it_looks, network.modules())):
+    chain = read_dense(network, training=True)
+    if isinstance(chain, NotAChain):
         return None
-    children = list(network.named_children())  # a module used twice is listed once: shared weights show here
-    if len(children) != len(network):
-        return None
-    if children and isinstance(flatten := children[0][1], nn.Flatten):
-        if flatten.start_dim != 1 or flatten.end_dim != -1:
-            return None
-        del children[0]
     layers: list[DenseLayer] = []
-    while children:
-        name, linear = children.pop(0)
-        if type(linear) is not nn.Linear:
-            return None
-        activation = elementwise(children[0][1]) if children else None
-        if activation is not None:
-            children.pop(0)
-        bias = None if linear.bias is None else f"{name}.bias"
-        layers.append(DenseLayer(f"{name}.weight", bias, activation, linear.out_features))
-    tied = len({id(parameter) for parameter in network.parameters()}) < sum(
-        1 + (layer.bias is not None) for layer in layers
-    )
-    return layers if layers and not tied else None
+    for name, linear, layer in zip(chain.names, chain.linears, chain.activations, strict=True):
+        if layer is not None and layer.activation is None:
+            return None  # autograd has to differentiate it
+        activation = None if layer is None else layer.activation
+        inside = f"{name}." if name else ""
+        layers.append(
+            DenseLayer(
+                f"{inside}weight",
+                None if linear.bias is None else f"{inside}bias",
+                None if activation is None else elementwise_gradient(activation),
+                linear.out_features,
+            )
+        )
+    # A parameter that two layers share is listed once.
+    tied = len(list(network.parameters())) < sum(1 + (layer.bias is not None) for layer in layers)
+    return None if tied else layers
 
 
 class StackedMLP(Ensemble):

@@ -10,6 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+from rich.progress import Progress as Bars
+
 from undertow.adversary.attacks.cost import Pace, expected
 from undertow.adversary.attacks.search import Search
 
@@ -123,11 +127,6 @@ def _expected(search: Search, names: Sequence[str], radii: int, samples: int) ->
 
 @contextmanager
 def _bar(sentence: str) -> Iterator[Callable[[AttackProgress], None]]:
-    # here and not above: what nobody looks at should not cost the time of its import
-    from rich.console import Console
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn
-    from rich.progress import Progress as Bars
-
     console = Console(stderr=True)
     console.print(sentence, style="dim", highlight=False)
     columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from undertow.adversary.classifier import margins_of
 
-__all__ = ["Batch", "Found", "beaten", "remaining", "take"]
+__all__ = ["Batch", "Found", "all_columns", "beaten", "remaining", "take"]
 
 
 @dataclass
@@ -40,6 +40,26 @@ class Found:
     x: Tensor
     broken: Tensor
 
+    @classmethod
+    def nothing(cls, batch: Batch) -> Found:
+        """Before the search: where it starts."""
+        return cls(batch.start.clone(), torch.zeros_like(batch.y, dtype=torch.bool))
+
+    def record(self, columns: Tensor, x: Tensor, hit: Tensor, *, first: bool = True) -> None:
+        """Store new adversarial examples at their place in the whole batch; with ``first`` the first one stays."""
+        if not bool(hit.any()):
+            return
+        fresh = hit & ~self.broken.gather(1, columns) if first else hit
+        members, positions = fresh.nonzero(as_tuple=True)
+        places = columns[members, positions]
+        self.x[members, places] = x[members, positions]
+        self.broken[members, places] = True
+
+    def fill(self, columns: Tensor, best: Tensor) -> None:
+        """The best point met, where nothing was broken."""
+        members, positions = (~self.broken.gather(1, columns)).nonzero(as_tuple=True)
+        self.x[members, columns[members, positions]] = best[members, positions]
+
 
 def beaten(scores: Tensor, y: Tensor) -> Tensor:
     """Whether the margin is negative beyond rounding, or all scores are exactly 0.
@@ -56,6 +76,11 @@ def take(value: Tensor, columns: Tensor) -> Tensor:
     """value[m, columns[m, p]]: (M, P, …) gathered along P."""
     index = columns.reshape(*columns.shape, *[1] * (value.ndim - 2)).expand(*columns.shape, *value.shape[2:])
     return value.gather(1, index)
+
+
+def all_columns(batch: Batch) -> Tensor:
+    """The places (M, P) of the samples in the whole batch, before any leaves."""
+    return torch.arange(batch.y.shape[1], device=batch.x.device).expand_as(batch.y)
 
 
 def remaining(broken: Tensor, columns: Tensor) -> Tensor | None:

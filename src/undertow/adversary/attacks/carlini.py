@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from undertow.adversary.attacks.batch import Batch, Found, beaten
+from undertow.adversary.attacks.entry import AttackEntry
 from undertow.adversary.attacks.objectives import gradient
+from undertow.adversary.attacks.search import Search
 from undertow.adversary.classifier import Scorer, margins_of
 from undertow.adversary.geometry import lengths
 from undertow.core.errors import InputError
 from undertow.training.directions import Adam
 
-__all__ = ["carlini_wagner"]
+__all__ = ["CARLINI_WAGNER", "carlini_wagner"]
 
 
 def carlini_wagner(
@@ -81,3 +84,12 @@ def _coordinates(
     # one part in 10⁵ inside the box: tanh never reaches ±1, and its slope there is nearly zero
     inside = ((start - centre) / half).clamp(-1 + 1e-5, 1 - 1e-5)
     return (lambda w: centre + half * torch.tanh(w)), torch.atanh(inside)
+
+
+def _run(search: Search, eps: float, todo: Tensor, _pairs: Tensor) -> list[str]:
+    attack = partial(carlini_wagner, norm=search.norm)
+    search.run("cw", attack, eps=eps, todo=todo, start=search.x, minimal=True)
+    return []
+
+
+CARLINI_WAGNER = AttackEntry("cw", _run, lambda _: (1801, 1801), minimal=True)

@@ -1,4 +1,4 @@
-"""What attacks cost, known before they run: passes from their own constants, seconds from a few timed passes."""
+"""What attacks cost, known before they run: passes from their entries, seconds from a few timed passes."""
 
 from __future__ import annotations
 
@@ -9,37 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from undertow.adversary.attacks.decoupled import decoupled_passes
+from undertow.adversary.attacks.entry import FEW
 from undertow.adversary.attacks.objectives import gradient
+from undertow.adversary.attacks.registry import ATTACKS
 from undertow.adversary.attacks.search import Search
 from undertow.adversary.classifier import margins_of
 
-__all__ = ["CANARIES", "ENDS", "MINIMAL", "QUERIES", "TARGETS", "AttackCost", "Pace", "expected"]
-
-TARGETS = 9
-"""Wrong classes that targeted attacks try, the strongest first."""
-QUERIES = 5000
-CANARIES = 24
-"""Survivors on which Square is tried before all."""
-ENDS = 5
-"""Lines that are bisected for each sample."""
-MINIMAL = frozenset({"fab-t", "deepfool", "cw", "fast"})
-"""Attacks that look for the smallest perturbation: ε does not matter to them, and they see each sample once."""
-
-_PASSES: dict[str, Callable[[int], tuple[int, int]]] = {
-    "apgd-ce": lambda _: (101, 101),
-    "apgd-dlr": lambda _: (101, 101),
-    "apgd-t": lambda k: (101 * min(k - 1, TARGETS), 101 * min(k - 1, TARGETS)),
-    "fab-t": lambda k: (205 * min(k - 1, TARGETS), 100 * min(k - 1, TARGETS)),
-    "line": lambda _: (1 + 21 * ENDS + 36 + 101, 28 + 101),
-    "square": lambda _: (QUERIES + 1, 0),
-    "pgd": lambda _: (1010, 1010),
-    "pgd-once": lambda _: (101, 101),
-    "deepfool": lambda k: (51 + 20, 51 * k),
-    "cw": lambda _: (1801, 1801),
-    "fast": decoupled_passes,
-}
-"""Forward and backward passes for a sample of k classes that the attack does not break."""
+__all__ = ["AttackCost", "Pace", "expected"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +23,7 @@ class AttackCost:
     """The most that attacks will ask of the networks: an input of one network is one pass.
 
     Samples that are broken leave early, and certificates spare others. Square is counted on the few samples on which
-    it is tried; where it breaks one of these, it goes on to all. ``seconds`` comes from a few timed passes.
+    it is tried first; where it breaks one of these, it goes on to all. ``seconds`` comes from a few timed passes.
     """
 
     forward: int
@@ -73,7 +49,7 @@ class Pace:
         if search.standing == 0:
             return cls(0.0, 0.0, 0.0)
         before = vars(search.scorer.passes).copy()
-        many, few = min(search.chunk, len(search.x)), min(CANARIES, len(search.x))
+        many, few = min(search.chunk, len(search.x)), min(FEW, len(search.x))
         with torch.no_grad():
             forward = _timed(search, many, lambda x, _: search.scorer(x), repeats)
             small = _timed(search, few, lambda x, _: search.scorer(x), repeats)
@@ -87,7 +63,7 @@ class Pace:
         """The sum over attacks, with the time that it takes."""
         forward, backward = (sum(each[side] for each in passes.values()) for side in (0, 1))
         seconds = sum(
-            there * (self.few if name == "square" else self.forward) + back * self.backward
+            there * (self.few if ATTACKS[name].few_first else self.forward) + back * self.backward
             for name, (there, back) in passes.items()
         )
         return AttackCost(forward, backward, seconds)
@@ -103,9 +79,10 @@ def expected(
     """
     found: dict[str, tuple[int, int]] = {}
     for name in dict.fromkeys(names):
-        times = 1 if name in MINIMAL else names.count(name) * radii
-        many = min(samples, CANARIES * members) if name == "square" else samples
-        forward, backward = _PASSES[name](classes)
+        entry = ATTACKS[name]
+        times = 1 if entry.minimal else names.count(name) * radii
+        many = min(samples, FEW * members) if entry.few_first else samples
+        forward, backward = entry.passes(classes)
         found[name] = (times * many * forward, times * many * backward)
     return found
 

@@ -1,16 +1,20 @@
-"""Minimal-norm attacks that follow the linearised decision boundary: FAB and DeepFool."""
+"""FAB: a minimal-norm attack that follows the linearised decision boundary."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from undertow.adversary.attacks.batch import Batch, Found, beaten
+from undertow.adversary.attacks.entry import TARGETS, AttackEntry, targets_left
 from undertow.adversary.attacks.objectives import gradient
+from undertow.adversary.attacks.search import Search
 from undertow.adversary.classifier import Scorer
 from undertow.adversary.geometry import clip, lengths, nearest_on_hyperplane
 
-__all__ = ["deepfool", "fab", "pull_to_boundary"]
+__all__ = ["FAB_TARGETED", "fab", "pull_to_boundary"]
 
 
 def fab(
@@ -69,40 +73,6 @@ def _onto(x: Tensor, normal: Tensor, offset: Tensor, norm: float, box: tuple[flo
     return nearest_on_hyperplane(x, side.unsqueeze(-1) * normal, side * offset, norm, box)
 
 
-def deepfool(scorer: Scorer, batch: Batch, *, norm: float, steps: int = 50, overshoot: float = 0.02) -> Found:
-    """Steps onto the nearest of the k − 1 linearised boundaries until misclassified.
-
-    Moosavi-Dezfooli, Fawzi & Frossard (2016).
-    Steps respect the box, which the original does not know. k − 1 gradients a step.
-    """
-    x, clean = batch.start, batch.x
-    broken = torch.zeros_like(batch.y, dtype=torch.bool)
-    for _ in range(steps + 1):
-        with torch.enable_grad():
-            leaf = x.detach().requires_grad_(True)
-            scores = scorer(leaf)
-            broken = broken | beaten(scores.detach(), batch.y)
-            if bool(broken.all()):
-                break
-            gaps = scores.gather(-1, batch.y.unsqueeze(-1)) - scores
-            slopes = [
-                torch.autograd.grad(gaps[..., j].sum(), leaf, retain_graph=True)[0]
-                for j in range(scores.shape[-1])
-            ]
-        shortest = torch.full_like(batch.eps, torch.inf, dtype=torch.float64)
-        step = torch.zeros_like(x)
-        for j, normal in enumerate(slopes):
-            offset = gaps[..., j].detach() - (normal * x).sum(-1)
-            delta = nearest_on_hyperplane(x, normal, offset, norm, scorer.bounds)
-            length = lengths(delta, norm)
-            closer = (length < shortest) & (batch.y != j) & (normal != 0).any(-1)
-            step = torch.where(closer.unsqueeze(-1), delta, step)
-            shortest = torch.where(closer, length, shortest)
-        moved = clip(x + (1 + overshoot) * step, scorer.bounds)
-        x = torch.where(broken.unsqueeze(-1), x, moved)
-    return Found(pull_to_boundary(scorer, Batch(**{**vars(batch), "x": clean}), x, broken), broken)
-
-
 def pull_to_boundary(
     scorer: Scorer, batch: Batch, found: Tensor, broken: Tensor, *, steps: int = 20
 ) -> Tensor:
@@ -115,3 +85,18 @@ def pull_to_boundary(
         high, low = torch.where(hit, middle, high), torch.where(hit, low, middle)
     nearer = batch.x + high.unsqueeze(-1) * (found - batch.x)
     return torch.where((broken & (high < 1)).unsqueeze(-1), nearer, found)
+
+
+def _run(search: Search, eps: float, todo: Tensor, pairs: Tensor) -> list[str]:
+    for _, target, standing in targets_left(search, eps, todo, pairs):
+        attack = partial(fab, norm=search.norm)
+        search.run("fab-t", attack, eps=eps, todo=standing, target=target, start=search.x, minimal=True)
+    return []
+
+
+def _passes(classes: int) -> tuple[int, int]:
+    targets = min(classes - 1, TARGETS)
+    return 205 * targets, 100 * targets
+
+
+FAB_TARGETED = AttackEntry("fab-t", _run, _passes, minimal=True)

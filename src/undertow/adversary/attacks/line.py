@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
+from undertow.adversary.attacks.apgd import apgd
 from undertow.adversary.attacks.batch import Batch, Found, beaten
 from undertow.adversary.attacks.decoupled import shorten
+from undertow.adversary.attacks.entry import AttackEntry
 from undertow.adversary.attacks.fab import pull_to_boundary
 from undertow.adversary.attacks.search import Search
 from undertow.adversary.classifier import Scorer
+from undertow.adversary.geometry import project
 
-__all__ = ["bisect_line", "first_crossing", "try_lines"]
+__all__ = ["LINE", "bisect_line", "first_crossing", "try_lines"]
 
+_ENDS = 5  # lines that are bisected for each sample
 _PAIRS = 2**20  # distances held at a time
 _PLAIN = "donot_use_mm_for_euclid_dist"  # squares and products cancel where points are close
 
@@ -74,7 +79,7 @@ def try_lines(
     *,
     todo: Tensor | None = None,
     others: Tensor | None = None,
-    ends: int = 5,
+    ends: int = _ENDS,
     name: str = "line",
     eps: float = 0.0,
 ) -> None:
@@ -140,3 +145,19 @@ def _nearest_ends(search: Search, todo: Tensor, count: int, others: Tensor | Non
                 starts[place, member, some[there]] = pool[index[there]]
                 usable[place, member, some] = there
     return starts, usable
+
+
+def _run(search: Search, eps: float, todo: Tensor, _pairs: Tensor) -> list[str]:
+    """Points decided otherwise: those within ε are examples; from the others, moved to the ball, APGD goes on."""
+    try_lines(search, todo=todo, eps=eps)
+    reached = todo & (search.distance > eps) & search.distance.isfinite()
+    search.run("line", partial(_from_outside, norm=search.norm), eps=eps, todo=reached, start=search.example)
+    return []
+
+
+def _from_outside(scorer: Scorer, batch: Batch, *, norm: float) -> Found:
+    start = project(batch.start, batch.x, batch.eps, norm, scorer.bounds)
+    return apgd(scorer, replace(batch, start=start), norm=norm, loss="margin")
+
+
+LINE = AttackEntry("line", _run, lambda _: (1 + 21 * _ENDS + 36 + 101, 28 + 101))

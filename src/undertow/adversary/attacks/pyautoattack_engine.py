@@ -30,7 +30,8 @@ def attack_with_library(search: Search, eps: tuple[float, ...], *, batch: int = 
         from pyautoattack import AutoAttack
     except ImportError:
         raise ModelError(
-            "engine='pyautoattack' needs the package pyautoattack: install it, or use engine='native'"
+            "engine='pyautoattack' needs the package pyautoattack: `pip install 'undertow[autoattack]'`, or use "
+            "engine='native'"
         ) from None
     if search.scorer.members != 1:
         raise ModelError("engine='pyautoattack' attacks one network at a time: call it for each network")

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
 from undertow.adversary.certificates.node_bounds import settled
-from undertow.adversary.certificates.operations import Activation, AffineMap
+from undertow.adversary.certificates.operations import AffineMap, CurveOf
 from undertow.adversary.certificates.spectral_bounds import convolution_norm
 
 __all__ = ["BallCoupling", "BallCouplings"]
@@ -53,13 +53,13 @@ class BallCouplings:
             return {}
         values, found = self.graph.values(ball.x), {}
         for index, operation in enumerate(self.graph.operations):
-            if isinstance(operation, Activation) and math.isinf(operation.curve.domain):
+            if isinstance(operation, CurveOf) and math.isinf(operation.curve.domain):
                 coupling = self._coupling(operation, ball, values)
                 if coupling is not None:
                     found[index] = coupling
         return found
 
-    def _coupling(self, operation: Activation, ball: BallBounds, values: list[Tensor]) -> BallCoupling | None:
+    def _coupling(self, operation: CurveOf, ball: BallBounds, values: list[Tensor]) -> BallCoupling | None:
         at = operation.inputs[0]
         source, centre = self.graph.operations[at], values[at]
         low, high = ball.limits[at]

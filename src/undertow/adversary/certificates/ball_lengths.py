@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.network_graph import NetworkGraph
-from undertow.adversary.certificates.operations import Activation, AffineMap, InputValue, LargestOf
+from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue, LargestOf
 from undertow.adversary.certificates.relaxations import slope_range
 from undertow.adversary.certificates.spectral_bounds import map_norms
 
@@ -48,7 +48,7 @@ class BallLengths:
         if isinstance(operation, AffineMap):
             each = (norm * own for norm, own in zip(self.norms_of(index), given, strict=True))
             return sum(each, torch.zeros_like(eps)) * _ROUNDED
-        if isinstance(operation, Activation):
+        if isinstance(operation, CurveOf):
             least, most = slope_range(operation.curve, *limits[operation.inputs[0]])
             return torch.maximum(least.abs(), most.abs()).flatten(1).amax(1) * given[0] * _ROUNDED
         if isinstance(operation, LargestOf):

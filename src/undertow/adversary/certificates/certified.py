@@ -12,7 +12,7 @@ from undertow.adversary.certificates.ball_minimum import Box
 from undertow.adversary.certificates.bracket import largest_radius
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import NetworkGraph
-from undertow.adversary.certificates.operations import Activation, AffineMap, InputValue
+from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
 from undertow.adversary.geometry import dual_lengths, furthest
 
 __all__ = ["certified_radii", "gap_bounds", "weakest_directions"]
@@ -122,7 +122,7 @@ def _nearest_changes(bounds: LinearBounds, x: Tensor) -> Tensor:
                 moving_at_all = True
                 continue
             reach = bounds.reach(index, x.device)
-            curved = isinstance(operation, Activation) and not operation.curve.straight
+            curved = isinstance(operation, CurveOf) and not operation.curve.straight
             away = values[index].abs() + (1.0 if curved else 0.0)
             moving = (reach > 0) & (away > 0)
             distance = torch.where(moving, away / torch.where(reach > 0, reach, 1.0), math.inf)

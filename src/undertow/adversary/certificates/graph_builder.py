@@ -18,8 +18,8 @@ from undertow.adversary.certificates.aten_rules import (
     pooling_windows,
 )
 from undertow.adversary.certificates.operations import (
-    Activation,
     AffineMap,
+    CurveOf,
     InputValue,
     LargestOf,
     Operation,
@@ -146,7 +146,7 @@ class GraphBuilder:
     def _curve(self, at: int, name: str) -> int:
         curve = curve_of(name)
         assert curve is not None
-        return self._append(Activation(self.operations[at].shape, (at,), curve))
+        return self._append(CurveOf(self.operations[at].shape, (at,), curve))
 
     def _product(self, inputs: tuple[int, ...], shape: tuple[int, ...], *, matrices: bool) -> int:
         if not matrices:  # broadcast both factors first, so that the product is entry by entry
@@ -186,7 +186,7 @@ class GraphBuilder:
         # the mean of squares is at least 0 however loose its bounds are
         floor = curve_of("clamp", (eps, torch.inf))
         assert floor is not None
-        floored = self._append(Activation(self.operations[variance].shape, (variance,), floor))
+        floored = self._append(CurveOf(self.operations[variance].shape, (variance,), floor))
         product = self._product((centred, self._curve(floored, "rsqrt")), shape, matrices=False)
         scale = 1.0 if weight is None else weight
         shift = 0.0 if bias is None else bias
@@ -216,7 +216,7 @@ class GraphBuilder:
         curve = curve_of(name, arguments, slopes)
         if curve is None or len(set(template.inputs)) != 1:
             raise UnreadableError(f"the operation {template.name} has no known linear bounds")
-        return self._append(Activation(shape, template.inputs[:1], curve))
+        return self._append(CurveOf(shape, template.inputs[:1], curve))
 
 
 def _matrix_of(template: Template) -> Tensor | None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from undertow.adversary.certificates.ball_lengths import BallLengths
 from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
-from undertow.adversary.certificates.operations import Activation, AffineMap, LargestOf, Operation, ProductOf
+from undertow.adversary.certificates.operations import AffineMap, CurveOf, LargestOf, Operation, ProductOf
 from undertow.adversary.certificates.relaxations import slope_range
 
 __all__ = ["JacobianBounds", "RowBounds"]
@@ -99,7 +99,7 @@ class JacobianBounds:
         limits = [ball.limits[at] for at in operation.inputs]
         if isinstance(operation, AffineMap):
             return self._through_map(index, operation, rows)
-        if isinstance(operation, Activation):
+        if isinstance(operation, CurveOf):
             return [_times(rows, *slope_range(operation.curve, *limits[0]), self.bounds.rounding)]
         if isinstance(operation, LargestOf):
             shape = self.graph.operations[operation.inputs[0]].shape

@@ -30,7 +30,7 @@ from undertow.adversary.certificates.node_bounds import (
     relaxed,
     settled,
 )
-from undertow.adversary.certificates.operations import Activation, AffineMap, InputValue
+from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
 from undertow.adversary.geometry import dual_lengths
 
 __all__ = ["BallBounds", "LinearBounds", "affine_rows"]
@@ -148,10 +148,10 @@ class LinearBounds:
             spread = spread + self.rounding * (spread + ball.sizes[index])
             return torch.maximum(low, value - spread), torch.minimum(high, value + spread)
         users = [op for op in self.graph.operations if index in op.inputs and not isinstance(op, AffineMap)]
-        straight = all(isinstance(op, Activation) and op.curve.straight for op in users)
+        straight = all(isinstance(op, CurveOf) and op.curve.straight for op in users)
         open_ended = torch.ones_like(low[0], dtype=torch.bool)
         if straight:
-            curves = [op.curve for op in users if isinstance(op, Activation)]
+            curves = [op.curve for op in users if isinstance(op, CurveOf)]
             open_ended = ~torch.stack([settled(curve, low, high) for curve in curves]).all(0).all(0)
         some = open_ended.flatten().nonzero().squeeze(1)
         if 2 * len(some) * self.work[index] > _WORK:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from undertow.adversary.certificates.graph_builder import GraphBuilder
 from undertow.adversary.certificates.operations import (
-    Activation,
     AffineMap,
+    CurveOf,
     InputValue,
     LargestOf,
     Operation,
@@ -65,7 +65,7 @@ def _value(operation: Operation, given: list[Tensor], x: Tensor) -> Tensor:
         return x.double().reshape(len(x), *operation.shape)
     if isinstance(operation, AffineMap):
         return operation.values(given)
-    if isinstance(operation, Activation):
+    if isinstance(operation, CurveOf):
         return operation.curve.value(given[0])
     if isinstance(operation, LargestOf):
         flat = torch.nn.functional.pad(given[0].flatten(1), (0, 1), value=-math.inf)
@@ -190,6 +190,6 @@ def _homogeneous(graph: NetworkGraph) -> bool:
     return all(
         isinstance(operation, InputValue | LargestOf)
         or (isinstance(operation, AffineMap) and operation.offset is None)
-        or (isinstance(operation, Activation) and operation.curve.homogeneous)
+        or (isinstance(operation, CurveOf) and operation.curve.homogeneous)
         for operation in graph.operations
     )

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from undertow.adversary.certificates.activation_curves import Curve
 from undertow.adversary.certificates.operations import (
-    Activation,
     AffineMap,
+    CurveOf,
     LargestOf,
     Operation,
     ProductOf,
@@ -109,7 +109,7 @@ def settled(curve: Curve, low: Tensor, high: Tensor) -> Tensor:
 
 def relaxed(operation: Operation, limits: Sequence[Limits]) -> Relaxation:
     """The relaxation of an operation whose inputs lie within these limits."""
-    if isinstance(operation, Activation):
+    if isinstance(operation, CurveOf):
         low, high = limits[0]
         lines = lines_around(operation.curve, low, high)
         if math.isinf(operation.curve.domain):
@@ -176,7 +176,7 @@ def interval_through(
         else:
             spread = spread * (1 + rounding) + rounding * centre.abs()
         return centre - spread, centre + spread, size
-    if isinstance(operation, Activation):
+    if isinstance(operation, CurveOf):
         low, high = curve_range(operation.curve, *limits[0])
         inside = limits[0][0] > operation.curve.domain
         low, high = torch.where(inside, low, math.nan), torch.where(inside, high, math.nan)

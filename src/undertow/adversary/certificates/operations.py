@@ -14,7 +14,7 @@ from torch import Tensor
 
 from undertow.adversary.certificates.activation_curves import Curve
 
-__all__ = ["Activation", "AffineMap", "InputValue", "LargestOf", "Operation", "ProductOf"]
+__all__ = ["AffineMap", "CurveOf", "InputValue", "LargestOf", "Operation", "ProductOf"]
 
 Shape = tuple[int, ...]
 
@@ -94,7 +94,7 @@ class AffineMap:
 
 
 @dataclass(frozen=True, eq=False)
-class Activation:
+class CurveOf:
     """A curve, entry by entry."""
 
     shape: Shape
@@ -120,4 +120,4 @@ class ProductOf:
     matrices: bool
 
 
-Operation = InputValue | AffineMap | Activation | LargestOf | ProductOf
+Operation = InputValue | AffineMap | CurveOf | LargestOf | ProductOf

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from undertow.adversary.exact.milp import milp_distance
-from undertow.adversary.exact.two_layer_gaps import Array, Distance, Gap, TwoLayer, dual_norms
+from undertow.adversary.exact.two_layer_gaps import Array, ExactDistance, Gap, TwoLayer, dual_norms
 
 __all__ = ["exact_distance", "l2_distance", "least_distance"]
 
@@ -41,7 +41,7 @@ def exact_distance(
     upper: float,
     box: tuple[float, float] | None,
     seconds: float,
-) -> Distance:
+) -> ExactDistance:
     """The distance from x to the nearest point that is not classified as ``label``.
 
     ``upper`` is the norm of a known adversarial perturbation, where the search begins; inf when none is known.
@@ -50,7 +50,7 @@ def exact_distance(
     deadline, x = time.monotonic() + seconds, x.reshape(-1)
     gaps = [net.gap(x, label, target) for target in range(len(net.shift)) if target != label]
     if any(gap.level <= 0 for gap in gaps):
-        return Distance(0.0, 0.0, "exact", np.zeros_like(x))
+        return ExactDistance(0.0, 0.0, "exact", np.zeros_like(x))
     # the closest boundary first: a smaller ball leaves less to decide for the others
     gaps.sort(key=lambda gap: _linearised(gap, norm))
     room = None if box is None else (np.minimum(box[0] - x, 0), np.maximum(box[1] - x, 0))
@@ -61,10 +61,10 @@ def exact_distance(
             # numbers are about 1 only in a ball about as large as the radius
             found = _nearest(gaps, norm, found.upper * (1 + 1e-6), room, deadline)
         if found.delta is not None or found.status != "exact":
-            return found if found.delta is not None else Distance(found.lower, upper, found.status)
+            return found if found.delta is not None else ExactDistance(found.lower, upper, found.status)
     if room is not None:
-        return Distance(math.inf, math.inf, "exact")  # that was the whole box
-    return Distance(ball, math.inf, "none-found")  # a very large ball is still not everywhere
+        return ExactDistance(math.inf, math.inf, "exact")  # that was the whole box
+    return ExactDistance(ball, math.inf, "none-found")  # a very large ball is still not everywhere
 
 
 def _balls(gaps: Sequence[Gap], norm: float, upper: float, room: Room | None) -> Iterator[float]:
@@ -89,7 +89,9 @@ def _balls(gaps: Sequence[Gap], norm: float, upper: float, room: Room | None) ->
         yield largest
 
 
-def _nearest(gaps: Sequence[Gap], norm: float, ball: float, room: Room | None, deadline: float) -> Distance:
+def _nearest(
+    gaps: Sequence[Gap], norm: float, ball: float, room: Room | None, deadline: float
+) -> ExactDistance:
     """The nearest zero of any of the gaps within the ball; without a ``delta`` where there is none."""
     best, lowest, status, delta = ball, math.inf, "exact", None
     for gap in gaps:
@@ -103,10 +105,10 @@ def _nearest(gaps: Sequence[Gap], norm: float, ball: float, room: Room | None, d
         status = status if found.status == "exact" else found.status
         if found.delta is not None:
             best, delta = found.upper * best, found.delta * best
-    return Distance(best if status == "exact" else min(lowest, best), best, status, delta)
+    return ExactDistance(best if status == "exact" else min(lowest, best), best, status, delta)
 
 
-def l2_distance(gap: Gap, *, room: Room | None, best: float, deadline: float) -> Distance:
+def l2_distance(gap: Gap, *, room: Room | None, best: float, deadline: float) -> ExactDistance:
     """min ‖δ‖₂ < ``best`` with g(δ) ≤ 0 by branch and bound, best bound first; ``best`` where nothing is closer.
 
     A node fixes the pieces of some concave terms; the free ones are replaced by the chord that bounds them
@@ -121,14 +123,14 @@ def l2_distance(gap: Gap, *, room: Room | None, best: float, deadline: float) ->
     heap = [root] if math.isfinite(root.bound) else []
     while heap:
         if time.monotonic() > deadline:
-            return Distance(min(heap[0].bound, best), best, "time-limit")
+            return ExactDistance(min(heap[0].bound, best), best, "time-limit")
         node = heapq.heappop(heap)
         h = gap.hidden + gap.weight @ node.delta
         loss = _chord(h, lower, upper, gap.slope) - gap.act(h)
         slack = np.where(concave & np.isnan(node.pieces), -gap.head * loss, -1.0)
         if not len(slack) or slack.max() <= _tolerance(gap, h):
             # The relaxation is tight at its solution, which therefore is adversarial; the others have larger bounds.
-            return Distance(node.bound, node.bound, "exact", node.delta)
+            return ExactDistance(node.bound, node.bound, "exact", node.delta)
         branch = int(slack.argmax())
         for slope in (1.0, gap.slope):
             chosen = node.pieces.copy()
@@ -137,7 +139,7 @@ def l2_distance(gap: Gap, *, room: Room | None, best: float, deadline: float) ->
             child = _Node(*_relaxed(gap, chosen, lower, upper, room, best), order, chosen)
             if child.bound < best:
                 heapq.heappush(heap, child)
-    return Distance(best, best, "exact")
+    return ExactDistance(best, best, "exact")
 
 
 @dataclass(order=True)

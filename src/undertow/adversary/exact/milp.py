@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from undertow.adversary.exact.two_layer_gaps import Array, Distance, Gap
+from undertow.adversary.exact.two_layer_gaps import Array, ExactDistance, Gap
 
 __all__ = ["milp_distance"]
 
@@ -19,7 +19,7 @@ _RTOL = 1e-9
 
 def milp_distance(
     gap: Gap, *, norm: float, room: tuple[Array, Array] | None, best: float, deadline: float
-) -> Distance:
+) -> ExactDistance:
     """min t with ‖δ‖ ≤ t ≤ ``best``, g(δ) ≤ 0 and δ within ``room``; ``best`` where nothing is closer.
 
     Variables δ, e, v, z, t, where |δ_i| ≤ t for L∞ (without e), and |δ_i| ≤ e_i, Σe_i ≤ t for L1; v_j stands for
@@ -32,23 +32,23 @@ def milp_distance(
     """
     seconds = deadline - time.monotonic()
     if seconds <= 0:
-        return Distance(0.0, best, "time-limit")
+        return ExactDistance(0.0, best, "time-limit")
     program = _Program(gap, norm, room, best)
     # HiGHS writes to standard output when its presolve has to repair a solution, and gains nothing from it here.
     result = program.solve(time_limit=min(seconds, 1e9), mip_rel_gap=_RTOL, presolve=False)
     if result.status == 2:  # infeasible: nothing closer
-        return Distance(best, best, "exact")
+        return ExactDistance(best, best, "exact")
     if result.x is None:
         bound = 0.0 if result.mip_dual_bound is None else max(0.0, float(result.mip_dual_bound))
-        return Distance(bound, best, "time-limit")
+        return ExactDistance(bound, best, "time-limit")
     polished = program.solve(pieces=program.pieces(result.x))
     x = polished.x if polished.status == 0 else result.x
     delta = x[: gap.weight.shape[1]]
     found = float(np.abs(delta).max() if norm == math.inf else np.abs(delta).sum())
     if result.status == 0:
-        return Distance(found, found, "exact", delta)
+        return ExactDistance(found, found, "exact", delta)
     bound = 0.0 if result.mip_dual_bound is None else max(0.0, float(result.mip_dual_bound))
-    return Distance(min(bound, found), found, "time-limit", delta)
+    return ExactDistance(min(bound, found), found, "time-limit", delta)
 
 
 class _Program:

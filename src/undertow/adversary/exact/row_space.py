@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import ModelError
-from undertow.core.sequences import unrolled
+from undertow.core.layers import Layer, LinearLayer
+from undertow.core.networks import LayerChain, read_layers
 
 __all__ = ["in_row_space"]
 
@@ -25,14 +26,15 @@ def in_row_space(net: nn.Module, x: Tensor) -> tuple[nn.Sequential, Tensor]:
     >>> tuple(points.shape), bool(torch.allclose(small(points), net(torch.ones(2, 50)).double(), atol=1e-5))
     ((2, 3), True)
     """
-    modules = unrolled(net) or []
-    if modules and isinstance(modules[0], nn.Flatten):
-        modules = modules[1:]
-    if not modules or type(modules[0]) is not nn.Linear:
+    chain = read_layers(net)
+    layers: tuple[Layer, ...] = chain.at_work_on_vectors if isinstance(chain, LayerChain) else ()
+    if not layers or not isinstance(layers[0], LinearLayer):
+        found = str(layers[0]) if layers else getattr(chain, "reason", "nothing")
         raise ModelError(
-            "the row space is read off a first linear layer: give nn.Sequential(Flatten?, Linear, …)."
+            "the row space is read off a first linear layer: give nn.Sequential(Flatten?, Linear, …). Here: "
+            f"{found}."
         )
-    first, rest = modules[0], [copy.deepcopy(module).double() for module in modules[1:]]
+    first, rest = layers[0].module, [copy.deepcopy(layer.module).double() for layer in layers[1:]]
     # Q and R of Wᵀ on the CPU: a few columns, and the same signs on every device.
     frame, triangle = torch.linalg.qr(first.weight.detach().double().cpu().T)
     inner = nn.Linear(frame.shape[1], first.out_features, bias=first.bias is not None, dtype=torch.float64)

@@ -13,15 +13,15 @@ from torch import Tensor
 
 from undertow.adversary.certificates.linear_bounds import affine_rows
 from undertow.adversary.certificates.network_graph import NetworkGraph
-from undertow.adversary.certificates.operations import Activation, AffineMap, InputValue, Operation
+from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue, Operation
 
-__all__ = ["Distance", "Gap", "TwoLayer", "dual_norms", "two_layer_of"]
+__all__ = ["ExactDistance", "Gap", "TwoLayer", "dual_norms", "two_layer_of"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Distance:
+class ExactDistance:
     """A radius between ``lower`` and ``upper``; ``status`` is "exact", "time-limit" or "none-found".
 
     ``delta`` is a perturbation of that size, where one was found.
@@ -156,7 +156,7 @@ def two_layer_of(graph: NetworkGraph, sample: Tensor) -> TwoLayer | None:
 
 
 def _kink_slope(operation: Operation) -> float | None:
-    if not isinstance(operation, Activation) or not operation.curve.homogeneous:
+    if not isinstance(operation, CurveOf) or not operation.curve.homogeneous:
         return None
     assert operation.curve.ends is not None
     left, right = operation.curve.ends[0]

@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from undertow.cli.sweeps import run_parts
+from undertow.cli.tour.look import look
 from undertow.execution.engines import engine
 from undertow.execution.interrupt import Interrupt
+from undertow.report.page import write_report
 from undertow.store.store import Store
 from undertow.studies import STUDIES, find
 from undertow.studies.kit.claim import Verdict
@@ -27,8 +29,6 @@ _INCOMPLETE, _INTERRUPTED = 1, 130
 
 def main(folder: Path = Path("out/tour")) -> int:
     """Watch three networks learn, run something of every study, and end in one report."""
-    from undertow.cli.tour.look import look
-
     console = Console(highlight=False)
     begin = time.perf_counter()
     console.print("[bold]undertow[/]: the pull you do not see.\n")
@@ -82,8 +82,6 @@ def _verdicts(console: Console, store: Store, study: Study) -> None:
 
 
 def _report(console: Console, store: Store, folder: Path, picture: Path, begin: float) -> None:
-    from undertow.report.page import write_report
-
     report = write_report(store, folder / "report.html")
     console.print()
     console.rule("The report", align="left")

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import altair as alt
+import polars as pl
 import torch
 from rich.console import Console
 from rich.table import Table
 
 from undertow.data import load
 from undertow.jacobian.norms import jacobian_norms
-from undertow.measures.collaboration import collaboration
+from undertow.measures.clean_accuracy import Accuracy
+from undertow.measures.collaboration import Collaboration, collaboration
+from undertow.measures.energy import Energy
+from undertow.measures.rank import StableRank
+from undertow.measures.reading import Measure
 from undertow.models import Scaled, two_layer
 from undertow.probe import Record
-from undertow.probe.measures import Accuracy, Collaboration, Energy, Measure, StableRank
 from undertow.probe.probe import take
 from undertow.training import Recipe, Trainer
 
@@ -71,7 +76,7 @@ def _train_and_measure(width: int) -> list[Record]:
         frozen=("output.weight",),
     )
     trainer = Trainer([_network(width)], train.x, train.y, [recipe])
-    measures: list[Measure] = [Accuracy(), Energy(), Collaboration(_SEAM), StableRank()]
+    measures: list[Measure] = [Accuracy(), Energy(), Collaboration(seam=_SEAM), StableRank()]
     found: list[Record] = []
     while True:
         net = trainer.network(0)
@@ -130,9 +135,6 @@ def _norms(console: Console) -> None:
 
 
 def _draw(records: list[Record], folder: Path) -> Path:
-    import altair as alt
-    import polars as pl
-
     wanted = {
         _CO_CORRELATION: "co-correlation ϱ",
         ("accuracy", ""): "test accuracy",

@@ -6,7 +6,11 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+import torch
+
 from undertow.core.errors import ConfigError, nearest
+from undertow.execution.engines.here import Here
+from undertow.execution.engines.processes import Processes
 
 if TYPE_CHECKING:
     from undertow.execution.engines.worker import Engine
@@ -39,21 +43,15 @@ def engine(
     if name == "auto":
         name = "here" if count == 1 or _on_gpu() else "processes"
     if name == "processes":
-        from undertow.execution.engines.processes import Processes
-
         return Processes(count, keep_weights=keep_weights)
     if name == "dask":
-        from undertow.execution.engines.cluster import Cluster
+        from undertow.execution.engines.cluster import Cluster  # dask, which need not be installed
 
         return Cluster(address, count, keep_weights=keep_weights)
-    from undertow.execution.engines.here import Here
-
     return Here(keep_weights=keep_weights)
 
 
 def _on_gpu() -> bool:
     if sys.platform == "linux" and not os.path.exists("/dev/nvidiactl"):
-        return False  # known without importing torch, which takes longer than all else before the first trial
-    import torch
-
+        return False
     return torch.cuda.is_available()

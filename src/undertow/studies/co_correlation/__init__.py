@@ -16,48 +16,10 @@ proves and measures that it rises during training, and links the energy S(f) tha
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from undertow.studies.co_correlation import (
-    activations,
-    decomposition,
-    depth,
-    dynamics,
-    estimators,
-    grid,
-    growth,
-    heat_maps,
-    risk_bound,
-    robustness,
-    width,
-)
 from undertow.studies.co_correlation.setting import PAPER
 from undertow.studies.kit.study import Study
 
 __all__ = ["STUDY"]
-
-_FIGURES = (
-    *heat_maps.FIGURES[:2],
-    *dynamics.FIGURES,
-    *heat_maps.FIGURES[2:],
-    *decomposition.FIGURES,
-    *width.FIGURES,
-    *growth.FIGURES,
-    *risk_bound.FIGURES,
-    *activations.FIGURES,
-    *depth.FIGURES,
-    *estimators.FIGURES,
-)
-_FULL = tuple(
-    replace(
-        each,
-        name=f"full-{each.name}",
-        caption=f"{each.caption}; the paper's whole grid, one seed",
-        parts=("full-grid",),
-    )
-    for each in _FIGURES
-    if each.parts == ("grid",)
-)
 
 STUDY = Study(
     name="co-correlation",
@@ -77,27 +39,9 @@ STUDY = Study(
         "paper-low-high": "the same with digits 0–4 against 5–9",
         "authors": "ten classes, Gaussian head, pixels in [-1, 1], no shuffling",
     },
-    parts={
-        "grid": grid.grid,
-        "full-grid": grid.full_grid,
-        "risk-bound": risk_bound.risk_bound,
-        "activations": activations.activations,
-        "depth": depth.depth,
-        "estimators": estimators.estimators,
-        **growth.PARTS,
-    },
-    figures=(*_FIGURES, *_FULL),
-    claims=(
-        *robustness.CLAIMS[:3],
-        *risk_bound.CLAIMS,
-        *decomposition.CLAIMS,
-        *dynamics.CLAIMS,
-        *width.CLAIMS,
-        *growth.CLAIMS,
-        *heat_maps.CLAIMS,
-        *robustness.CLAIMS[3:],
-        *activations.CLAIMS,
-        *depth.CLAIMS,
-        *estimators.CLAIMS,
+    home=__name__,
+    topics=(
+        *("grid", "robustness", "rise", "factors", "risk_bound", "extensions", "estimators"),
+        *("growth", "proof_steps", "full_grid"),
     ),
 )

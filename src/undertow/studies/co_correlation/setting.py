@@ -16,19 +16,33 @@ and smaller scales train for a shorter time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from undertow.studies.kit.data_names import written
 from undertow.studies.kit.presence import present
 from undertow.studies.kit.study import Scale
 
-__all__ = ["LARGEST_Q", "PAPER", "Trained", "chance", "data_names", "shared", "trained", "width_by_q"]
+__all__ = [
+    "EPS",
+    "LARGEST_Q",
+    "PAPER",
+    "SEAM",
+    "Trained",
+    "axes",
+    "chance",
+    "shared",
+    "trained",
+    "width_by_q",
+]
 
 PAPER = "Wang, Min & Ruan 2024"
 LARGEST_Q = 0.25
 """The q of Figures 1c, 1d and 5; 0.25 belongs to every scale's grid."""
+SEAM = "activation"
+"""Where two-layer networks are cut: after the hidden layer's activation."""
+EPS = 0.5
+"""The radius of the paper's attacks (§6), in raw pixels."""
 _TIME = 17.7
 _PIXELS = {"mnist": 784, "fashion-mnist": 784, "digits": 64}
 
@@ -103,22 +117,18 @@ def shared(scale: Scale, variant: str, **model: Any) -> dict[str, Any]:
     }
 
 
+def axes(sections: Mapping[str, Any], seeds: int, **others: Iterable[Any]) -> dict[str, list[Any]]:
+    """The axes of a grid; the first has one value and writes the data set beside every record."""
+    named = {name: list(values) for name, values in others.items()}
+    return {"data.name": [sections["data"]["name"]], **named, "seed": list(range(seeds))}
+
+
 def width_by_q(sections: Mapping[str, Any], size: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The paper's grid: linear and ReLU networks of every width and q, several seeds of each."""
-    return {
-        "data.name": [sections["data"]["name"]],  # one value: it writes the data set beside every record
-        "activation": ["linear", "relu"],
-        "width": list(size["widths"]),
-        "q": list(size["q"]),
-        "seed": list(range(size["seeds"])),
-    }
+    both = ["linear", "relu"]
+    return axes(sections, size["seeds"], activation=both, width=size["widths"], q=size["q"])
 
 
 def chance(variant: str) -> float:
     """The accuracy of a coin: a tenth for ten classes, a half for two."""
     return 0.1 if variant == "authors" else 0.5
-
-
-def data_names(frame: Any) -> str:
-    """ "on MNIST", for notes and titles."""
-    return f"on {written(frame['data_name'])}"

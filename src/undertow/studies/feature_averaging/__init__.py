@@ -1,30 +1,14 @@
 """Feature averaging (Li, Pan, Lyu & Li 2025): gradient descent adds up the features of a class, and is fragile for it.
 
-Each module brings one group of rows: its grids in ``PARTS``, its ``FIGURES`` and its ``CLAIMS``.
+Each topic is a folder with its grids, claims and figures; those on synthetic clusters share ``cluster_grids`` and
+``cluster_tables``.
 """
 
 from __future__ import annotations
 
-from undertow.studies.feature_averaging import (
-    averaging,
-    decoupling,
-    frozen_features,
-    images,
-    kkt,
-    li2022,
-    manifold,
-    min_vidal,
-    radius,
-    robust_solution,
-    simplicity,
-    synthetic,
-)
 from undertow.studies.kit.study import Study
 
 __all__ = ["STUDY"]
-
-_ROWS = (frozen_features, images, min_vidal, kkt, manifold, li2022, simplicity)
-"""Rows with grids of their own, in the order of their claims F-m … F-s."""
 
 STUDY = Study(
     name="feature-averaging",
@@ -53,9 +37,9 @@ STUDY = Study(
         "paper": "the experiments' start σ_w = σ_b = 1e-5, η = 0.001 at d = 3072, T = 100 at k = 10",
         "slides": "the theorem's start σ_w² = 1/d, σ_b² = 1/d², η = 1/√d, T = d/3",
     },
-    parts={name: part for rows in (synthetic, *_ROWS) for name, part in rows.PARTS.items()},
-    figures=tuple(figure for rows in (averaging, radius, *_ROWS) for figure in rows.FIGURES),
-    claims=tuple(
-        claim for rows in (averaging, radius, robust_solution, decoupling, *_ROWS) for claim in rows.CLAIMS
+    home=__name__,
+    topics=(
+        *("averaging", "radius", "decoupling", "frozen_features", "images"),
+        *("min_vidal", "kkt", "manifold", "li2022", "simplicity"),
     ),
 )

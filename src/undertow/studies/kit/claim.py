@@ -39,6 +39,7 @@ SHARE, CORRELATION, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
 _ROUNDING = 1e-6
 _TIE = 1e-12
 Side = Literal["above", "below"]
+_SIDES: tuple[Side, Side] = ("above", "below")
 
 
 class Verdict(StrEnum):
@@ -74,6 +75,10 @@ class Finding:
     against: int = 0
     ties: int = 0
     estimand: Literal["median", "share"] = "median"
+
+    def left_open(self, why: str) -> Finding:
+        """The same evidence without a verdict, as of a limit that training has not come near: ``why`` says so."""
+        return replace(self, verdict=Verdict.UNDECIDED, note=_joined(self.note, why))
 
 
 @dataclass(frozen=True)
@@ -129,18 +134,24 @@ def decide(
     """
     if sum(line is not None for line in (above, below, between)) != 1:
         raise TypeError("decide() takes exactly one line: above=…, below=… or between=….")
-    if between is not None:
-        sides = (
-            decide(values, above=between[0], within=within, note=note),
-            decide(values, below=between[1], within=within, note=note),
-        )
-        # Of an effect inside, the line it is less far from for sure; outside, the line it is beyond.
-        return max(sides, key=lambda found: (found.against > found.agree, found.p or 0.0))
-    line = above if above is not None else below
-    assert line is not None
-    side: Side = "above" if above is not None else "below"
     numbers = np.asarray(values, dtype=np.float64)  # None, where a network has no reading, becomes NaN
     _refuse_impossible(numbers, within)
+    if above is not None:
+        return _of_median(numbers, above, "above", within, note)
+    if below is not None:
+        return _of_median(numbers, below, "below", within, note)
+    assert between is not None
+    sides = [
+        _of_median(numbers, line, side, within, note) for line, side in zip(between, _SIDES, strict=True)
+    ]
+    # Of an effect inside, the line it is less far from for sure; outside, the line it is beyond.
+    return max(sides, key=lambda found: (found.against > found.agree, found.p or 0.0))
+
+
+def _of_median(
+    numbers: np.ndarray, line: float, side: Side, within: tuple[float, float] | None, note: str
+) -> Finding:
+    """Where of one line the median lies."""
     unknown = int((~np.isfinite(numbers)).sum())
     if unknown:
         why = f"{unknown} of {len(numbers)} seeds have no such number"

@@ -134,7 +134,7 @@ def judge(reproduction: Reproduction) -> list[Entry]:
         decided=sum(verdicts[i] in _DECIDED for i in members),
         decided_alone=sum(findings[i].verdict in _DECIDED for i in members),
         expected_false_alone=sum(_size(findings[i]) for i in members),
-        complete=not reproduction.missing([part.config.part for part in reproduction.parts])[0],
+        complete=not reproduction.missing([part.part for part in reproduction.parts])[0],
     )
     names = reproduction.study.name, reproduction.variant, reproduction.scale
     return [

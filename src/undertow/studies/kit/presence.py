@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from undertow.data.local import State, search_folders
+from undertow.data.sources import check
+
 __all__ = ["present"]
 
 _whole: set[tuple[str, tuple[Path, ...]]] = set()
@@ -19,9 +22,6 @@ def present(name: str) -> bool:
     >>> present("digits")
     True
     """
-    from undertow.data.local import State, search_folders
-    from undertow.data.sources import check
-
     asked = (name, tuple(search_folders()))
     if asked not in _whole and check(name).state is State.PRESENT:
         _whole.add(asked)

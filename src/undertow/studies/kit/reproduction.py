@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from undertow.config.grid import OWN_SEEDS, StudyConfig
+from undertow.config.study_names import OWN_SEEDS
 from undertow.probe.records import COLUMNS
-from undertow.store.store import Store, StoredStudy
+from undertow.store.store import Store
+from undertow.store.stored_study import StoredStudy
 from undertow.studies import STUDIES, find
 from undertow.studies.kit.study import SCALES, Study
 
@@ -36,31 +37,29 @@ class Reproduction:
     @property
     def label(self) -> str:
         """Its name on disk."""
-        return self.parts[0].config.whole if self.parts else f"{self.study.name}.{self.variant}.{self.scale}"
+        return self.parts[0].whole if self.parts else f"{self.study.name}.{self.variant}.{self.scale}"
 
     def seeds(self, parts: Sequence[str]) -> tuple[int, ...]:
         """The seeds of some of the parts."""
-        chosen = [each.config for each in self.parts if each.config.part in parts]
-        return tuple(sorted({seed for config in chosen for seed in config.seeds}))
+        chosen = [each for each in self.parts if each.part in parts]
+        return tuple(sorted({seed for each in chosen for seed in each.seeds}))
 
     def frame(self, parts: Sequence[str]) -> polars.DataFrame:
         """The records of some of the parts; grid columns that none of them has are left out."""
-        import polars
-
         asked = frozenset(parts)
         if asked not in self._chosen:  # figures and claims ask for the same few parts again and again
-            chosen = self._records.filter(polars.col("part").is_in(list(parts)))
+            chosen = self._records.filter(self._records["part"].is_in(list(parts)))
             kept = [each.name for each in chosen if each.name in COLUMNS or each.null_count() < len(each)]
             self._chosen[asked] = chosen.select(kept)
         return self._chosen[asked]
 
     def begun(self, parts: Sequence[str]) -> bool:
         """Whether all of these parts were asked for."""
-        return {part.config.part for part in self.parts}.issuperset(parts)
+        return {part.part for part in self.parts}.issuperset(parts)
 
     def missing(self, parts: Sequence[str]) -> tuple[int, int]:
         """How many trials of these parts are not finished, and how many there should be."""
-        trials = [trial for each in self.parts if each.config.part in parts for trial, _ in each.trials]
+        trials = [trial for each in self.parts if each.part in parts for trial, _ in each.trials]
         return sum(trial not in self.store for trial in trials), len(trials)
 
     @cached_property
@@ -76,9 +75,8 @@ def reproductions(store: Store) -> list[Reproduction]:
     """Every study that undertow knows in the store, its parts put together."""
     found: dict[tuple[str, str, str, str], list[StoredStudy]] = {}
     for stored in store.studies():
-        config = stored.config
-        if _is_known(config):  # a study of one's own, from a file, brings no figures and no claims
-            names = config.name, config.variant, config.scale, config.seed_set
+        if _is_known(stored):  # a study of one's own, from a file, brings no figures and no claims
+            names = stored.name, stored.variant, stored.scale, stored.seed_set
             found.setdefault(names, []).append(stored)
     return [
         Reproduction(store, find(name), variant, scale, _in_order(find(name), parts), seed_set)
@@ -86,12 +84,12 @@ def reproductions(store: Store) -> list[Reproduction]:
     ]
 
 
-def _is_known(config: StudyConfig) -> bool:
+def _is_known(stored: StoredStudy) -> bool:
     """Whether the settings can be those of a study that undertow knows: one's own may have the same name."""
-    return config.name in STUDIES and config.variant in find(config.name).variants and config.scale in SCALES
+    return stored.name in STUDIES and stored.variant in find(stored.name).variants and stored.scale in SCALES
 
 
 def _in_order(study: Study, parts: list[StoredStudy]) -> tuple[StoredStudy, ...]:
     order = list(study.parts)
-    known = [each for each in parts if each.config.part in order]
-    return tuple(sorted(known, key=lambda each: order.index(each.config.part)))
+    known = [each for each in parts if each.part in order]
+    return tuple(sorted(known, key=lambda each: order.index(each.part)))

@@ -1,0 +1,74 @@
+"""Robust accuracy against ε, with intervals for the choice of the samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from undertow.adversary.accuracy import RobustAccuracyResult, robust_accuracy
+from undertow.adversary.classifier import Classifier, Groups, Net
+
+__all__ = ["RobustCurve", "robust_curve", "wilson"]
+
+
+@dataclass(frozen=True, eq=False)
+class RobustCurve:
+    """Robust accuracy against ε with the Wilson interval of each point: tensors (E,), or (M, E)."""
+
+    eps: tuple[float, ...]
+    value: Tensor
+    lower: Tensor
+    upper: Tensor
+    proved: Tensor
+    accuracy: RobustAccuracyResult
+
+
+def robust_curve(
+    net: Classifier | Net | Sequence[nn.Module],
+    x: Tensor,
+    y: Tensor,
+    *,
+    eps: Sequence[float],
+    confidence: float = 0.95,
+    norm: float | str = 2,
+    attack: str | Sequence[str] = "autoattack",
+    bounds: tuple[float, float] | None = None,
+    readout: str | Groups | None = None,
+    seed: int = 0,
+) -> RobustCurve:
+    """Robust accuracy at each ε, with intervals for the sampling of the N test points.
+
+    Args:
+        net, x, y, norm, attack, seed: as in `robust_accuracy`.
+        eps: the radii, in raw input units.
+        confidence: of each interval by itself.
+        bounds, readout: as in `Classifier`.
+
+    >>> line, x, y = lambda x: x.sum(1, keepdim=True), torch.ones(4, 2), torch.ones(4, dtype=torch.int64)
+    >>> curve = robust_curve(line, x, y, eps=[0.0, 3.0], attack="fab-t")
+    >>> curve.value.tolist(), round(float(curve.lower[0]), 4)    # four out of four, and none
+    ([1.0, 0.0], 0.5101)
+    """
+    found = robust_accuracy(
+        net, x, y, eps=list(eps), norm=norm, attack=attack, bounds=bounds, readout=readout, seed=seed
+    )
+    value, proved = torch.as_tensor(found.value), torch.as_tensor(found.proved)
+    lower, upper = wilson(value, len(x), confidence=confidence)
+    return RobustCurve(found.eps, value, lower, upper, proved, found)
+
+
+def wilson(share: Tensor, samples: int, *, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+    """Wilson's score interval of a proportion (Wilson 1927): never empty at 0 or 1, never outside [0, 1].
+
+    >>> [round(float(end), 4) for end in wilson(torch.tensor(0.5), 100)]
+    [0.4038, 0.5962]
+    """
+    z = math.sqrt(2) * float(torch.erfinv(torch.tensor(confidence, dtype=torch.float64)))
+    share = share.double()
+    centre = (share + z**2 / (2 * samples)) / (1 + z**2 / samples)
+    half = z / (1 + z**2 / samples) * (share * (1 - share) / samples + z**2 / (4 * samples**2)).sqrt()
+    return (centre - half).clamp(min=0), (centre + half).clamp(max=1)

@@ -1,0 +1,98 @@
+"""What a configuration says of its data, and how they are made of it.
+
+Each data set has its section in the file that makes it, and a line in ``data/data_sets.py``. A section's ``build``
+gives the points trained on, ``points`` those that are measured.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal, Self
+
+import torch
+
+from undertow.core.sections import Count, Section, Seed
+from undertow.core.streams import Stream, stream
+from undertow.data.dataset import Dataset
+
+__all__ = ["DataSection", "DrawnData", "Split", "SplitData"]
+
+Split = Literal["train", "test", "all"]
+
+
+class DataSection(Section, ABC):
+    """The settings of a data set, which can be made of them."""
+
+    name: str
+
+    @abstractmethod
+    def build(self) -> Dataset:
+        """The points trained on, every input as one row; of a section whose seed is known."""
+
+    @abstractmethod
+    def points(self, dataset: Dataset, *, split: Split | None, limit: int | None) -> Dataset:
+        """What is measured: the first ``limit`` of the points trained on, or of another ``split``."""
+
+    def with_seed(self, seed: int) -> Self:  # noqa: ARG002
+        """With a trial's seed, where points are drawn and have no seed of their own."""
+        return self
+
+    def check_split(self, split: Split | None) -> None:
+        """A ``ValueError`` where there is no such split."""
+
+    def files_read(self, split: Split | None) -> set[tuple[str, Split]]:  # noqa: ARG002
+        """Which splits of which data sets in files it takes to build it, and its points of ``split``."""
+        return set()
+
+    def least_shape(self) -> tuple[int, int]:
+        """Rows and columns of the largest matrix that the data consist of; (0, 1) where that is not known."""
+        return 0, 1
+
+
+class DrawnData(DataSection):
+    """Points drawn from a distribution that needs no more than a seed; the split "test" draws new ones."""
+
+    n: Count = 1000
+    seed: Seed | None = None
+
+    @abstractmethod
+    def draw(self, n: int, seed: int, *, like: Dataset | None) -> Dataset:
+        """n points; ``like`` are those trained on, where others of the same distribution are wanted."""
+
+    def build(self) -> Dataset:
+        return self.draw(self.n, self.stream("data"), like=None)
+
+    def points(self, dataset: Dataset, *, split: Split | None, limit: int | None) -> Dataset:
+        if split == "test":
+            return self.draw(limit or self.n, self.stream("test"), like=dataset)
+        return _first(dataset, limit)
+
+    def stream(self, named: Stream) -> int:
+        """The seed of one use of the data's seed."""
+        assert self.seed is not None, "a trial's configuration is resolved"
+        return stream(self.seed, named)
+
+    def with_seed(self, seed: int) -> Self:
+        return self if self.seed is not None else self.model_copy(update={"seed": seed})
+
+    def check_split(self, split: Split | None) -> None:
+        if split == "all":
+            raise ValueError(
+                f"{self.name} has the points trained on and new ones: write probe.split = 'test'"
+            )
+
+
+class SplitData(DataSection):
+    """Data that come in splits; another split is the same data set, asked for another one."""
+
+    split: Split = "train"
+    limit: Count | None = None
+
+    def points(self, dataset: Dataset, *, split: Split | None, limit: int | None) -> Dataset:
+        if split is None:
+            return _first(dataset, limit)
+        return self.model_copy(update={"split": split, "limit": limit}).build()
+
+
+def _first(dataset: Dataset, limit: int | None) -> Dataset:
+    return dataset if limit is None else dataset.take(torch.arange(min(limit, len(dataset))))

@@ -1,0 +1,29 @@
+"""Data sets by name: what the section ``data`` of a configuration can be."""
+
+from __future__ import annotations
+
+from undertow.data.axis_clusters import AxisClustersData
+from undertow.data.clusters import ClustersData
+from undertow.data.data_section import DataSection
+from undertow.data.lower_bound import LowerBoundData
+from undertow.data.mixture import MixtureData
+from undertow.data.named_data import NamedData
+from undertow.data.network_features import FeaturesData
+from undertow.data.separable import SeparableData
+from undertow.data.slabs import SlabsData
+from undertow.data.table_data import TableData
+
+__all__ = ["DATA_SETS"]
+
+DATA_SETS: tuple[type[DataSection], ...] = (
+    MixtureData,
+    ClustersData,
+    AxisClustersData,
+    SlabsData,
+    LowerBoundData,
+    SeparableData,
+    FeaturesData,
+    NamedData,
+    TableData,
+)
+"""A new data set is a file in this folder and a line here; one with files is an entry in ``data/catalogue.py``."""

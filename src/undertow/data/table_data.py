@@ -1,0 +1,33 @@
+"""A table of the user's own as data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from undertow.core.sections import Text
+from undertow.data.data_section import SplitData
+from undertow.data.dataset import Dataset
+from undertow.data.loading import load
+
+__all__ = ["TableData"]
+
+
+class TableData(SplitData):
+    """A CSV, Parquet or NPZ file with a column of classes; see ``undertow.data.load``."""
+
+    name: Literal["table"]
+    path: Text
+    label: Text
+    features: tuple[Text, ...] | None = None
+    normalise: Literal["unit-norm", "standardised"] | None = None
+
+    def build(self) -> Dataset:
+        return load(
+            self.path,
+            label=self.label,
+            features=self.features,
+            split=self.split,
+            limit=self.limit,
+            normalise=self.normalise,
+            flatten=True,
+        )

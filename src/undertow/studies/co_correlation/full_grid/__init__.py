@@ -1,0 +1,1 @@
+"""The paper's own grid, ten widths × seven q with one seed: drawn, not judged."""

@@ -1,0 +1,1 @@
+"""Do cluster labels decouple the features, and is the network more robust then? (F-k and F-l)"""

@@ -1,0 +1,147 @@
+"""Every claim of every study can be judged on the records that its own grids write, and come out either way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from polars.exceptions import ColumnNotFoundError
+
+from undertow.config.grid import StudyConfig
+from undertow.studies import STUDIES, find
+from undertow.studies.kit.claim import Verdict, decide
+from undertow.studies.kit.made_up import faults, verdicts_met
+
+_FACTORS = {
+    "co_correlation": "share",
+    "relative_std": "positive",
+    "linear_correlation": "share",
+    "identity_gap": "share",
+}
+_RATES = "main remaining replacement remaining_bound replacement_bound inequality dropped exact measured"
+_KEYS: dict[str, dict[str, str]] = {
+    "accuracy": {"": "share"},
+    "loss": {"mean": "positive"},
+    "stable-rank": {"hidden.weight": "positive"},
+    "collaboration": {f"activation:{key}": kind for key, kind in {**_FACTORS, "energy": "positive"}.items()},
+    "printed-collaboration": {
+        f"{formula}:{norms}": "share"
+        for formula in ("equation-9", "algorithm-1")
+        for norms in ("auto", "power", "power-authors")
+    },
+    "chain": {
+        "identity_gap": "share",
+        **{f"{place}:module": "positive" for place in range(4)},
+        **{
+            f"activation{place}:{key}": kind
+            for place in (1, 2, 3)
+            for key, kind in list(_FACTORS.items())[:3]
+        },
+    },
+    "growth": {
+        "flow_time": "time",
+        **dict.fromkeys(_RATES.split(), "any"),
+        **dict.fromkeys(("co_correlation", "cosine_least", "cosine_first", "cosine_sum"), "share"),
+        **dict.fromkeys(("norm", "steepest", "update_gap"), "positive"),
+    },
+    "feature-cosines": {"aligned": "share"},
+    "feature-coefficients": {
+        "own_least": "any",
+        "aligned": "share",
+        **dict.fromkeys(("own_ratio", "cross_share", "cross_largest", "residual"), "positive"),
+    },
+    "bias-search": {"robust": "share", "robust_any": "share", "radius": "positive"},
+    "feature-distance": {
+        f"{target}:{side}": "share"
+        for target in ("averaged", "decoupled")
+        for side in ("lower", "upper", "relative")
+    },
+    "kkt": {"margin": "positive", **dict.fromkeys(("residual", "slackness", "misalignment"), "share")},
+    "kkt-network": {"likeness": "share", "universal@2.0": "share"},
+    "off-manifold": dict.fromkeys(("off", "chance", "data", "off_local", "chance_local", "stretch"), "share"),
+    "randomised-features": dict.fromkeys(("none", "simple", "complex"), "share"),
+    "linear-likeness": dict.fromkeys(("agree", "linearity", "accuracy", "linear_accuracy"), "share"),
+}
+"""What each measure writes that claims read."""
+_RADII = {
+    **dict.fromkeys(("accuracy", "attacked@reach", "averaged@reach"), "share"),
+    **dict.fromkeys(("certified", "attacked", "averaged", "exact", "steepness"), "positive"),
+}
+TESTED_ELSEWHERE = {
+    "C-n.frozen": "a share within a tenth of 1",
+    "C-n.smooth": "two shares within a tenth of 0",
+    **dict.fromkeys(("F-f", "F-i"), "a share below 0.05 in eight parts at once"),
+    **dict.fromkeys(("F-m.blocks", "F-m.blocks.centred"), "thirty neurons in two blocks"),
+    **dict.fromkeys(("F-m.diagonal", "F-m.diagonal.centred"), "thirty neurons on a diagonal"),
+    **dict.fromkeys(
+        ["F-n.autoattack", *(f"F-n.{way}-cifar" for way in ("readout", "pgd", "argmax", "native"))],
+        "not at smoke scale",
+    ),
+}
+"""What chance does not meet: test_growth.py, test_feature_claims.py and test_feature_rows.py have records of these."""
+
+
+def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
+    found: dict[str, Mapping[str, str]] = {}
+    for measure in grid.probe.measures:
+        options: Mapping[str, Any] = measure
+        name = options["name"]
+        if name == "robust-accuracy":
+            found[name] = {repr(eps): "share" for eps in options["eps"]}
+        elif name == "risk-bound":
+            sides = {
+                f"{side}@{r!r}": "any" for r in options["radii"] for side in ("gap", "bound", "adversarial")
+            }
+            found[name] = {"risk": "positive", "energy": "positive", **sides}
+        elif name == "cluster-radius":
+            native = {"native:attacked": "positive", "native:exact": "positive"}
+            found[name] = {
+                **found.get(name, {}),
+                **(native if options.get("decision") == "native" else _RADII),
+            }
+        elif name == "supervision":
+            ways = {"sum:gradient": [0.0], "sum:pgd": [0.0], "native": []}
+            if grid.part.endswith("ten"):
+                ways["max:gradient"] = [0.0]
+            found[name] = {
+                f"{how}@{eps}": "share" for how, clean in ways.items() for eps in (*clean, *options["eps"])
+            }
+        elif name in _KEYS:
+            found[name] = _KEYS[name]
+    return found
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_names_what_it_has(name: str) -> None:
+    assert faults(find(name)) == []
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_claim_can_hold_and_fail(name: str) -> None:
+    study = find(name)
+    claims = [claim for claim in study.claims if claim.id not in TESTED_ELSEWHERE]
+    met = verdicts_met(study.but(claims=claims), keys_of)
+    assert met.keys() == {claim.id for claim in claims}
+    checks = {claim.id for claim in claims if claim.check}
+    either = {Verdict.HOLDS, Verdict.FAILS}
+    stuck = {key: sorted(verdicts) for key, verdicts in met.items() if not verdicts >= either}
+    assert stuck.keys() <= checks, stuck
+    assert all(met[key] & either for key in checks)
+
+
+def test_a_claim_that_cannot_fail_and_one_that_stumbles_are_found() -> None:
+    study = find("stable-rank")
+    first = study.claims[0]
+    blind = study.but(
+        claims=[replace(first, test=lambda frame: decide([1.0] * len(set(frame["seed"])), above=0.0))]
+    )
+    assert verdicts_met(blind, keys_of, tries=5) == {first.id: {Verdict.HOLDS}}
+    stumbles = study.but(
+        claims=[replace(first, test=lambda frame: decide(frame["no such column"].to_list(), above=0.0))]
+    )
+    with pytest.raises(ColumnNotFoundError):
+        verdicts_met(stumbles, keys_of, tries=1)
+    lost = study.but(claims=[replace(first, figure="fig-9")])
+    assert faults(lost) == ["R-a.falls names a figure 'fig-9' that is not there"]
