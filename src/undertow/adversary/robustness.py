@@ -21,6 +21,7 @@ from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.estimate import estimated_radii
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
+from undertow.adversary.certificates.neuron_splits import kinked_neurons
 from undertow.adversary.certificates.refined import refined_radii
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.closest import first_examples
@@ -34,6 +35,10 @@ from undertow.core.errors import InputError
 __all__ = ["Robustness", "robustness"]
 
 _NARROW = 64  # hidden neurons up to which exact="auto" tries
+_FEW, _ROUNDS = (
+    32,
+    6,
+)  # neurons up to which deeper networks are proved case by case, and how many are split in turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +102,7 @@ def robustness(
         x, y: samples (N, …) in raw units, and their labels.
         norm: 1, 2 or "inf".
         exact: whether to solve two-layer networks, by branch and bound for L2 and a mixed-integer program for L1 and
-            L∞; "auto" does so up to 64 neurons.
+            L∞; "auto" does so up to 64 neurons. True also proves deeper networks of up to 32 neurons case by case.
         seconds: for each network, shared by its samples: what exact radii may take.
         shorten: False saves most of the cost of the attack: where there is a certificate, DeepFool and its weakest
             points are left, about 1 % longer.
@@ -183,7 +188,8 @@ def _certify(
             found = certified_radii(graph, x[own], search.y[own], search.norm, box)
             if _solvable(graph, x, exact) is None and not graph.linear:
                 bounds = LinearBounds(graph, search.norm, box)
-                found = refined_radii(bounds, x[own].double(), search.y[own], found)
+                rounds = _ROUNDS if exact is True and 0 < kinked_neurons(bounds) <= _FEW else 0
+                found = refined_radii(bounds, x[own].double(), search.y[own], found, rounds=rounds)
             certified[member, own] = found
     return certified, proved
 

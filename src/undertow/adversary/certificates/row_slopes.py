@@ -62,26 +62,34 @@ class RowSlopes:
     coupling: BallCoupling | None = None
     level: Tensor | None = None
     pieces: tuple[CurvePiece, ...] = ()
+    extra: Tensor | None = None
+    """Added to g, of any sign: what limits that end at a kink allow to take off."""
 
     def taken(self, index: Tensor) -> RowSlopes:
         """The slopes of these samples."""
         coupling = None if self.coupling is None else self.coupling.taken(index)
         level = None if self.level is None else self.level[index]
         pieces = tuple(piece.taken(index) for piece in self.pieces)
+        extra = None if self.extra is None else self.extra[index]
         return RowSlopes(
-            self.curve, self.low[index], self.high[index], self.slope[index], coupling, level, pieces
+            self.curve, self.low[index], self.high[index], self.slope[index], coupling, level, pieces, extra
         )
 
     def backward(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Rows at the activation's input, the constant (B, K), and the size of its terms."""
-        back = rows * self.slope
+        back = rows * self.slope if self.extra is None else rows * self.slope + self.extra
         low, high = self.low.unsqueeze(1), self.high.unsqueeze(1)
         largest = torch.maximum(low.abs(), high.abs())
-        size = (rows.abs() * (1 + self.slope.abs()) * largest).flatten(2).sum(2)
+        size = ((rows.abs() * (1 + self.slope.abs()) + back.abs()) * largest).flatten(2).sum(2)
         if self.coupling is None or self.level is None:
+            if self.extra is not None:
+                terms = self._pieced(rows, back, torch.zeros_like(rows), torch.zeros_like(rows))
+                return back, terms.flatten(2).sum(2), size + terms.detach().abs().flatten(2).sum(2)
             terms = rows.abs() * self._offsets(rows, low, high)
             return back, terms.flatten(2).sum(2), size + terms.detach().abs().flatten(2).sum(2)
-        terms = self._coupled(rows, back, self.coupling, self.level)
+        column = (*self.level.shape, *[1] * (rows.ndim - 2))
+        bend = self.level.reshape(column) * self.coupling.weight.unsqueeze(1)
+        terms = self._pieced(rows, back, bend, self.coupling.centre.unsqueeze(1))
         paid = 0.5 * self.level * self.coupling.square.unsqueeze(1)
         sizes = size + paid.abs() + terms.detach().abs().flatten(2).sum(2)
         return back, terms.flatten(2).sum(2) - paid, sizes
@@ -96,11 +104,9 @@ class RowSlopes:
         moved = self.slope - slope
         return torch.where(rows >= 0, below - at_below * moved, above + at_above * moved)
 
-    def _coupled(self, rows: Tensor, back: Tensor, coupling: BallCoupling, level: Tensor) -> Tensor:
+    def _pieced(self, rows: Tensor, back: Tensor, bend: Tensor, centre: Tensor) -> Tensor:
         """min over the pieces of (c·d − g)·t + c·b + λw(t − ẑ)²/2, with d·t + b the piece's line on the side of c."""
-        column = (*level.shape, *[1] * (rows.ndim - 2))
-        bend = level.reshape(column) * coupling.weight.unsqueeze(1)
-        centre, up = coupling.centre.unsqueeze(1), rows >= 0
+        up = rows >= 0
         found: Tensor | None = None
         for piece in self.pieces:
             lines = piece.lines
