@@ -17,12 +17,8 @@ __all__ = ["refined_gaps", "refined_radii"]
 
 _TARGETS = 9  # classes open at once beyond which a sample is not proved case by case
 _CHUNK = 2**21  # float64 entries of one array of rows with a slope each
-_FIRST, _GROWTH, _TRIALS, _HALVINGS = (
-    1.03,
-    1.15,
-    12,
-    3,
-)  # factors tried beyond the radius known, then halved to 2 %
+_FIRST, _GROWTH = 1.03, 1.15  # factors tried beyond the radius known, the later ones larger
+_TRIALS, _HALVINGS = 12, 4  # of these, and of the interval in which a proof was first missing
 
 
 def refined_gaps(
