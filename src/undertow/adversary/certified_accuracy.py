@@ -78,18 +78,7 @@ def certified_accuracy(
         proved = torch.zeros(len(right), len(radii), len(x), dtype=torch.bool, device=x.device)
         for member, graph in enumerate(graphs):
             linear = LinearBounds(graph, length, classifier.bounds)
-            couplings = BallCouplings(linear) if length == 2 else None
-            standing = right[member].clone()
-            for at, radius in sorted(enumerate(radii), key=lambda pair: pair[1]):
-                # what fails at one radius fails at every longer one: no proof is sought for it
-                some = standing.nonzero().squeeze(1)
-                if len(some):
-                    reach = torch.full((len(some),), radius, dtype=torch.float64, device=x.device)
-                    gaps = refined_gaps(
-                        linear, x[some].double(), y[some], reach, couplings=couplings, steps=steps, until=0.0
-                    )
-                    standing[some] = gaps.amin(1) > 0
-                proved[member, at] = standing
+            _prove(linear, x.double(), y, radii, right[member], steps, proved[member])
     several = not isinstance(eps, int | float)
 
     def shaped(per_member: Tensor) -> Tensor:
@@ -108,3 +97,24 @@ def certified_accuracy(
         norm=length,
         certificate="linear-bounds" if graphs else f"none: {reason}",
     )
+
+
+def _prove(
+    linear: LinearBounds,
+    x: Tensor,
+    y: Tensor,
+    radii: tuple[float, ...],
+    right: Tensor,
+    steps: int,
+    proved: Tensor,
+) -> None:
+    """Write into ``proved`` (E, N) which samples are proved; what fails at one radius is not tried at a longer one."""
+    couplings = BallCouplings(linear) if linear.norm == 2 else None
+    standing = right.clone()
+    for at, radius in sorted(enumerate(radii), key=lambda pair: pair[1]):
+        some = standing.nonzero().squeeze(1)
+        if len(some):
+            reach = torch.full((len(some),), radius, dtype=torch.float64, device=x.device)
+            gaps = refined_gaps(linear, x[some], y[some], reach, couplings=couplings, steps=steps, until=0.0)
+            standing[some] = gaps.amin(1) > 0
+        proved[at] = standing

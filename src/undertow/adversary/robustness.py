@@ -91,8 +91,7 @@ def robustness(
     """Bracket the distance R(x) from each sample to the nearest input that is classified wrongly.
 
     ``certified`` is proved by linear bounds (CROWN) carried through the network's operations, about the function in
-    exact arithmetic, and lengthened by an ascent on their slopes where no exact radius is sought; where an operation
-    has no known bounds it is 0, ``proved`` is False, ``certificate`` names the operation, and there is an ``estimate``.
+    exact arithmetic; where one has no known bounds it is 0, ``certificate`` names it, and there is an ``estimate``.
 
     ``attacked`` is the norm of the closest adversarial example of targeted FAB and DeepFool, or on the way to a
     point that is decided otherwise, shortened by APGD in ever smaller balls and from where the certificate is weakest.

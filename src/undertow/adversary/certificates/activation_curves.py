@@ -173,8 +173,8 @@ def _elu(alpha: float, scale: float, input_scale: float) -> Curve:
     def value(h: Tensor) -> Tensor:
         return torch.where(h > 0, scale * h, scale * alpha * torch.expm1(input_scale * h.clamp(max=0)))
 
-    steepest = max(abs(scale), abs(scale * alpha * input_scale))
-    ends = ((_number(scale * alpha * input_scale), _number(scale)),)
+    left_end = scale * alpha * input_scale
+    steepest, ends = max(abs(scale), abs(left_end)), ((_number(left_end), _number(scale)),)
     return Curve(
         value=value,
         slope=slope,
@@ -199,9 +199,7 @@ def _hardswish() -> Curve:
 
 
 def curve_of(name: str, arguments: tuple[Any, ...] = (), slopes: Tensor | None = None) -> Curve | None:
-    """The curve of an elementwise operation by its ATen name, with its numbers; None where it is not known.
-
-    ``slopes`` are the negative slopes of a pReLU, shaped to broadcast against one sample.
+    """The curve of an ATen operation by name, with its numbers; ``slopes`` are a pReLU's. None where it is not known.
 
     >>> h = torch.tensor([-1.0, 2.0], dtype=torch.float64)
     >>> curve_of("leaky_relu", (0.5,)).value(h)
@@ -223,8 +221,7 @@ def curve_of(name: str, arguments: tuple[Any, ...] = (), slopes: Tensor | None =
     if name == "elu":
         return _elu(*(*arguments, 1.0, 1.0, 1.0)[:3]) if arguments else _elu(1.0, 1.0, 1.0)
     if name == "celu":
-        alpha = arguments[0] if arguments else 1.0
-        return _elu(alpha, 1.0, 1 / alpha)
+        return _elu(arguments[0], 1.0, 1 / arguments[0]) if arguments else _elu(1.0, 1.0, 1.0)
     return None
 
 
@@ -248,6 +245,7 @@ def _gelu_tanh() -> Curve:
     )
 
 
+_BELL = 2 / math.sqrt(math.pi)
 _FIXED: dict[str, Callable[[], Curve]] = {
     "relu": lambda: _leaky(_number(0.0)),
     "relu6": lambda: _clamped(0.0, 6.0),
@@ -299,7 +297,5 @@ _FIXED: dict[str, Callable[[], Curve]] = {
         error=lambda low, high: 16 * _EPS * _furthest(low, high) ** 2,
         root=lambda a: a / 2,
     ),
-    "erf": lambda: _smooth(
-        torch.erf, lambda h: 2 / math.sqrt(math.pi) * torch.exp(-h * h), (0.0,), (1, -1), 1.13
-    ),
+    "erf": lambda: _smooth(torch.erf, lambda h: _BELL * torch.exp(-h * h), (0.0,), (1, -1), 1.13),
 }

@@ -12,8 +12,7 @@ from torch import Tensor
 from undertow.adversary.certificates.certified import difference_rows
 from undertow.adversary.certificates.jacobian_bounds import JacobianBounds
 from undertow.adversary.certificates.linear_bounds import LinearBounds
-from undertow.adversary.certificates.network_graph import NetworkGraph, read_graph
-from undertow.adversary.certificates.recorded_graph import UnreadableError
+from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
 from undertow.adversary.certificates.steepest_points import steepest_found
 from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_classifier
 from undertow.adversary.geometry import check_norm
@@ -82,15 +81,8 @@ def lipschitz(
     reach = torch.as_tensor(radius, dtype=torch.float64, device=x.device).expand(len(x)).clone()
     if not bool(((reach >= 0) & reach.isfinite()).all()):
         raise InputError(f"radius={radius!r} must be ≥ 0 and finite, one number or one for each sample")
-    graph, status = None, "none: only a network that is a module can be read"
     with classifier.scoring(x, labels) as scorer:
-        if classifier.modules:
-            try:
-                graph, status = read_graph(classifier, classifier.modules[0], x), "jacobian-bounds"
-            except UnreadableError as reason:
-                status = f"none: {reason}"
-        if classifier.unit_norm:
-            graph, status = None, "none: it divides each sample by its norm"
+        graph, status = _read(classifier, x)
         function = _function(graph, scorer, labels)
         lower = steepest_found(
             function,
@@ -109,6 +101,13 @@ def lipschitz(
         upper = upper.scatter(1, labels.unsqueeze(1), 0.0)
     proved = upper.isfinite() if labels is None else upper.isfinite().all(1)
     return LipschitzBracket(lower, upper, proved, status, reach, length)
+
+
+def _read(classifier: Classifier, x: Tensor) -> tuple[NetworkGraph | None, str]:
+    if classifier.unit_norm:
+        return None, "none: it divides each sample by its norm"
+    graphs, reason = graphs_of(classifier, x)
+    return (graphs[0], "jacobian-bounds") if graphs else (None, f"none: {reason}")
 
 
 def _function(
