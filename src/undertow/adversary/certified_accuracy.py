@@ -15,7 +15,7 @@ from undertow.adversary.certificates.network_graph import graphs_of
 from undertow.adversary.certificates.refined import refined_gaps
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier, margins_of
 from undertow.adversary.geometry import check_norm
-from undertow.adversary.validation import as_labels
+from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
 
 __all__ = ["CertifiedAccuracy", "certified_accuracy"]

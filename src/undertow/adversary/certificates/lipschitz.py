@@ -16,7 +16,7 @@ from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_o
 from undertow.adversary.certificates.steepest_points import steepest_found
 from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_classifier
 from undertow.adversary.geometry import check_norm
-from undertow.adversary.validation import as_labels
+from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
 
 __all__ = ["LipschitzBracket", "lipschitz", "lipschitz_bounds"]
