@@ -8,6 +8,7 @@ from undertow.models.nearest import NearestModel, NearestNeighbour
 from undertow.models.polynomial_relu import PolynomialReLU, activation
 from undertow.models.prelu import PreluModel, prelu_network
 from undertow.models.resnet import ResNetModel, resnet
+from undertow.models.sloped_two_layer import SlopedTwoLayerModel
 from undertow.models.two_layer import TwoLayerModel, two_layer
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "PreluModel",
     "ResNetModel",
     "Scaled",
+    "SlopedTwoLayerModel",
     "TwoLayerModel",
     "activation",
     "mlp",
@@ -34,6 +36,7 @@ __all__ = [
 
 MODELS: tuple[type[ModelSection], ...] = (
     TwoLayerModel,
+    SlopedTwoLayerModel,
     MlpModel,
     GroupedModel,
     PreluModel,
