@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
 
-__all__ = ["PLACE_MATTERS", "Network", "check_input", "check_network", "prepare"]
+__all__ = ["PLACE_MATTERS", "Network", "check_input", "check_network", "prepare", "refuse_train_mode"]
 
 Network: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -84,7 +84,7 @@ def check_network(f: Network, x: Tensor) -> Tensor:
     gradient: a cotangent on some rows must leave exactly zero on the others. (Its place in the batch must not matter
     either: see :mod:`undertow.jacobian.precisions`.)
     """
-    _refuse_train_mode(f)
+    refuse_train_mode(f)
     few = x[:4].detach()
     if few.shape[0] == 1:
         few = torch.cat([few, few])
@@ -130,7 +130,8 @@ def _refuse_parts(f: Network, x: Tensor) -> Tensor:
     return x.detach()
 
 
-def _refuse_train_mode(f: Network) -> None:
+def refuse_train_mode(f: Network) -> None:
+    """Refuse layers that make samples depend on each other, or outputs on chance, while they train."""
     if not isinstance(f, nn.Module):
         return
     for name, module in f.named_modules():
