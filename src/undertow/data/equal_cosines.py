@@ -18,15 +18,14 @@ __all__ = ["EqualCosinesData", "equal_cosines"]
 
 
 class EqualCosinesData(DrawnData):
-    """n points of norm √d with ⟨x_i, x_k⟩ = cosine·d for every pair, the first ``positive`` of class 1; the points
-    trained on."""
+    """n points of one norm, all pairs with one cosine, the first ``positive`` of class 1: those trained on."""
 
     name: Literal["equal-cosines"]
     n: Count = 10
     d: Count = 100
     positive: Count = 5
     cosine: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0
-    length: Positive = 1.0
+    norm: Positive = 10.0
 
     @model_validator(mode="after")
     def _fits(self) -> EqualCosinesData:
@@ -36,7 +35,7 @@ class EqualCosinesData(DrawnData):
 
     def draw(self, n: int, seed: int, *, like: Dataset | None) -> Dataset:  # noqa: ARG002
         return equal_cosines(
-            n=n, d=self.d, positive=self.positive, cosine=self.cosine, length=self.length, seed=seed
+            n=n, d=self.d, positive=self.positive, cosine=self.cosine, norm=self.norm, seed=seed
         )
 
     def check_split(self, split: Split | None) -> None:
@@ -53,16 +52,16 @@ def equal_cosines(
     d: int = 100,
     positive: int = 5,
     cosine: float = 0.0,
-    length: float = 1.0,
+    norm: float = 10.0,
     seed: int = 0,
     generator: torch.Generator | None = None,
 ) -> Dataset:
-    """x_i = ℓ√d (√(1−c) q_i + √c q₀) with q₀, …, q_n orthonormal in a random position, c = ``cosine``, ℓ = ``length``.
+    """x_i = ℓ (√(1−c) q_i + √c q₀) with q₀, …, q_n orthonormal in a random position, c = ``cosine``, ℓ = ``norm``.
 
-    All norms are ℓ√d and all inner products cℓ²d: min ‖x_i‖²/(n max|⟨x_i, x_k⟩|) = 1/(n c), which goes from infinity
-    (orthogonal) to 1/n (one direction) with nothing else changed. The first ``positive`` points have label 1, the rest 0.
+    All norms are ℓ and all inner products cℓ²: min ‖x_i‖²/(n max|⟨x_i, x_k⟩|) = 1/(n c), which goes from infinity
+    (orthogonal) to 1/n (one direction) with nothing else changed. The first ``positive`` points have label 1, others 0.
 
-    >>> data = equal_cosines(n=4, d=9, positive=2, cosine=0.25)
+    >>> data = equal_cosines(n=4, d=9, positive=2, cosine=0.25, norm=3.0)
     >>> gram = data.x.double() @ data.x.double().T
     >>> [round(float(value), 4) for value in gram[0]], data.y.tolist()
     ([9.0, 2.25, 2.25, 2.25], [1, 1, 0, 0])
@@ -75,6 +74,6 @@ def equal_cosines(
         )
     draw = cpu_generator(seed, generator)
     basis = torch.linalg.qr(torch.randn(d, n + 1, generator=draw, dtype=torch.float64)).Q.T
-    x = length * math.sqrt(d) * (math.sqrt(1 - cosine) * basis[1:] + math.sqrt(cosine) * basis[:1])
+    x = norm * (math.sqrt(1 - cosine) * basis[1:] + math.sqrt(cosine) * basis[:1])
     y = (torch.arange(n) < positive).long()
     return Dataset.of(x.float(), y, name="equal-cosines", classes=2)

@@ -23,7 +23,7 @@ class NearOrthogonality:
     """Numbers for how nearly orthogonal n points are; all unchanged when the points are scaled."""
 
     value: float
-    """min ‖x_i‖² / (n · max |⟨x_i, x_k⟩|), i ≠ k: of order one or more in the sense of theorems; inf where orthogonal."""
+    """min ‖x_i‖² / (n · max |⟨x_i, x_k⟩|), i ≠ k: theorems want it of order one or more; inf where orthogonal."""
     with_norms: float
     """The same times (min ‖x_i‖/max ‖x_i‖)², as Frei et al. (2023, Assumption 2.1) have it."""
     by_sums: float
@@ -84,8 +84,8 @@ def _over(above: float, below: float) -> float:
     return math.inf if below <= 1e-6 * above else float(above / below)
 
 
-MEASURED: dict[str, float] = {}
-"""``value`` of data sets whose content their checksums fix: the training split as it is loaded, without normalisation."""
+MEASURED: dict[str, float] = {"digits": 2.653e-4, "mnist": 8.460e-7, "autism": 1.850e-3, "dlbcl": 2.577e-3}
+"""``value`` of data sets that checksums fix: their training split as it is loaded, without normalisation."""
 
 
 def known_orthogonality(entry: CatalogueEntry) -> float | None:

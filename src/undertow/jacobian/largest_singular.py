@@ -65,7 +65,9 @@ def _lanczos(wide: Tensor, rtol: float, risk: float) -> tuple[Tensor, Tensor]:
             matrix = LanczosMatrix(torch.stack(diagonal, 1), torch.stack(off, 1))
             top = matrix.ritz()
             above = matrix.upper_bound(top, log_target) - top
-            done = torch.stack(off).eq(0).any(0) | (steps >= small)  # the whole space of the start: all there is
+            done = torch.stack(off).eq(0).any(0) | (
+                steps >= small
+            )  # the whole space of the start: all there is
             above = above.masked_fill(done, 0.0) + rounding * top
             if bool((above <= (2 * rtol + rounding) * top).all()):
                 return top, above

@@ -31,4 +31,5 @@ STUDY = Study(
         "authors": "the five init scales are variances",
     },
     home=__name__,
+    topics=("mixture", "rest", "genes", "images", "orthogonality", "law"),
 )
