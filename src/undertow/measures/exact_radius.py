@@ -22,12 +22,12 @@ from undertow.measures.reading import Reading, labels_for
 __all__ = ["ExactRadius"]
 
 _BRANCHES = (
-    8  # neurons against a decision: by the size and not by the clock, so that records are the same everywhere
+    12  # neurons against a decision: by size, not by the clock, so that records are the same everywhere
 )
 
 
 class ExactRadius(NamedMeasure):
-    """L2 radii of the probe's points under a two-layer network of one logit with at most 8 neurons against each class.
+    """L2 radii of the probe's points under a two-layer network of one logit with at most 12 neurons against each class.
 
     Readings: ``mean`` and ``least`` radius, in units of the points' root mean square norm; clean errors have radius
     0. ``margin`` = q_min/‖W‖_F of the first layer, γ, and ``log10_loss`` of the mean loss, to compare at equal ones.

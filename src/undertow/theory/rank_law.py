@@ -31,7 +31,8 @@ class PatternLimit:
 def pattern_limit(slopes: Tensor, head: Tensor, x: Tensor, y: Tensor) -> PatternLimit | None:
     """The network w_j = a_j Σ_i λ_i y_i φ′_ji x_i whose margins are all 1, for given slopes φ′ (m, n).
 
-    λ solves Σ_k K_ik λ_k = 1 with K_ik = y_i y_k ⟨x_i, x_k⟩ Σ_j a_j² φ′_ji φ′_jk, the margins if neurons have these slopes. ``head`` a is (m,), x (n, d), y ±1 (n,). None where a point moves no neuron at all: no margin of it can be 1.
+    λ solves Σ_k K_ik λ_k = 1 with K_ik = y_i y_k ⟨x_i, x_k⟩ Σ_j a_j² φ′_ji φ′_jk, the margins if neurons have these
+    slopes. ``head`` a is (m,), x (n, d), y ±1 (n,). None where a point moves no neuron: no margin of it can be 1.
 
     >>> slopes, head = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([1.0, -1.0])
     >>> found = pattern_limit(slopes, head, 2 * torch.eye(2), torch.tensor([1, -1]))

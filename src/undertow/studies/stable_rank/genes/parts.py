@@ -19,7 +19,7 @@ from undertow.studies.stable_rank.starts import (
 __all__ = ["PARTS"]
 
 _PATIENTS = by_scale(width=(8, 40, 1000), epochs=(10, 60, 500), every=(2, 4, 10))
-_PERSONS = by_scale(width=(16, 128, 128), epochs=(1000, 5000, 5000), every=(50, 50, 20))
+_PERSONS = by_scale(width=(16, 128, 128), epochs=(500, 5000, 5000), every=(25, 50, 20))
 
 
 def _patients(name: str, scale: Scale, variant: str) -> dict[str, Any] | None:

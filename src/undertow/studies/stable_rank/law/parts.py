@@ -10,8 +10,12 @@ from undertow.studies.stable_rank.starts import INIT_SCALES, TEN_SEEDS, at_rest
 
 __all__ = ["PARTS"]
 
-_SIZES = by_scale(n=([6, 10], [6, 10, 20], [6, 10, 20, 40]), widths=([20], [20, 100], [20, 100, 400]))
-_ALPHA = 0.03  # α‖x‖² is 3, as in the runs on the mixture
+_SIZES = by_scale(
+    n=([6, 10], [6, 10, 20], [6, 10, 20, 40]),
+    widths=([20], [20, 100], [20, 100, 400]),
+    alpha=(0.1, 0.03, 0.01),  # α‖x‖² is 3, as in the runs on the mixture
+    narrow=(16, 24, 24),
+)
 
 
 @only_in("paper")
@@ -21,7 +25,7 @@ def law(scale: Scale) -> dict[str, Any]:
     return {
         "data": {"name": "equal-cosines", "d": 60, "seed": 0},
         "model": _sloped(100),
-        "training": at_rest(_ALPHA, -10.0),
+        "training": at_rest(size.alpha, -10.0),
         "probe": {"measures": ["stable-rank", "neuron-alignment"], "every": "ends"},
         "grid": {
             "n": size.n,
@@ -34,12 +38,17 @@ def law(scale: Scale) -> dict[str, Any]:
 
 
 @only_in("paper")
-def intervention(scale: Scale) -> dict[str, Any]:  # noqa: ARG001
-    """Sixteen neurons, whose radii can be solved, on ten nearly orthogonal points."""
+def intervention(scale: Scale) -> dict[str, Any]:
+    """Narrow networks, whose radii can be solved, on ten orthogonal points.
+
+    Where points are correlated ever so little, neurons from small starts become active on all of their class in the
+    end, drawn or not, and there is nothing to compare: two different ranks on one data set need orthogonal points.
+    """
+    size = _SIZES[scale]
     return {
-        "data": {"name": "equal-cosines", "n": 10, "positive": 5, "d": 60, "cosine": 0.02, "seed": 0},
-        "model": _sloped(16),
-        "training": at_rest(_ALPHA, -10.0),
+        "data": {"name": "equal-cosines", "n": 10, "positive": 5, "d": 60, "seed": 0},
+        "model": _sloped(size.narrow),
+        "training": at_rest(size.alpha, -10.0),
         "probe": {"measures": ["stable-rank", "exact-radius"], "every": "end"},
         "grid": {"slope": [0.0, 0.1, 0.3], "start": ["drawn", "active"], "seed": TEN_SEEDS},
     }

@@ -26,6 +26,7 @@ _FIXED = by_scale(
     width=(16, 100, 100),
     epochs=(200, 5000, 5000),
     every=(10, 100, 25),
+    alignment=(50, 500, 100),
     rate=(1e-2, 1e-4, 1e-4),
     data=({"seed": 0}, {}, {}),  # in seconds: the same points for all seeds, so that they train as one batch
 )
@@ -51,7 +52,11 @@ def fixed(scale: Scale, variant: str) -> dict[str, Any]:
         "model": fixed_head(size.width, variant),
         "training": gradient_descent(size.rate, size.epochs, fixed_head=True),
         "probe": {
-            "measures": ["stable-rank", {"name": "loss", "kind": "logistic"}, "neuron-alignment"],
+            "measures": [
+                "stable-rank",
+                {"name": "loss", "kind": "logistic"},
+                {"name": "neuron-alignment", "every": size.alignment},
+            ],
             "every": size.every,
         },
         "grid": {"activation": ACTIVATIONS, "seed": list(range(10)), axis: list(INIT_SCALES)},

@@ -12,7 +12,12 @@ from undertow.studies.stable_rank.starts import INIT_SCALES, TEN_SEEDS, fixed_he
 __all__ = ["COSINES", "PARTS"]
 
 COSINES = (0.0, 0.01, 0.03, 0.1, 0.3, 0.9)
-_SIZES = by_scale(width=(16, 50, 100), epochs=(200, 1000, 5000), rate=(0.02, 0.004, 8e-4))
+_SIZES = by_scale(
+    cosines=((0.0, 0.03, 0.3, 0.9), COSINES, COSINES),
+    width=(16, 50, 100),
+    epochs=(200, 1000, 5000),
+    rate=(0.02, 0.004, 8e-4),
+)
 
 
 def cosines(scale: Scale, variant: str) -> dict[str, Any]:
@@ -27,7 +32,7 @@ def cosines(scale: Scale, variant: str) -> dict[str, Any]:
             "every": "ends",
         },
         "grid": {
-            "cosine": list(COSINES),
+            "cosine": list(size.cosines),
             "d": [16, 200],
             "seed": TEN_SEEDS,
             start_axis(variant): list(INIT_SCALES),

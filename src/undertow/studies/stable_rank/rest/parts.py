@@ -20,8 +20,8 @@ __all__ = ["PARTS"]
 _SIZES = by_scale(
     d=(200, 784, 784),
     width=(16, 100, 100),
-    alpha=(0.02, 0.004, 0.001),
-    every=(5, 2, 1),
+    alpha=(0.05, 0.004, 0.001),
+    every=(10, 2, 1),
     data=({"seed": 0}, {}, {}),  # in seconds: the same points for all seeds, so that they train as one batch
 )
 
