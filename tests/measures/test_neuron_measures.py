@@ -83,10 +83,10 @@ def test_the_proofs_conditions_at_a_kkt_point() -> None:
 def test_the_inequality_against_autograd() -> None:
     draw = torch.Generator().manual_seed(3)
     net = net_of(torch.randn(6, 4, generator=draw, dtype=torch.float64), torch.ones(1, 6) / 6**0.5)
-    weight = net.hidden.weight  # type: ignore[union-attr]
+    weight = dict(net.named_parameters())["hidden.weight"]
     loss = nn.functional.softplus(-(2 * Y - 1) * net(X)[:, 0]).mean()
-    (gradient,) = torch.autograd.grad(loss, [weight])  # type: ignore[list-item]
-    singular = torch.linalg.svdvals(weight.detach())  # type: ignore[operator]
+    (gradient,) = torch.autograd.grad(loss, [weight])
+    singular = torch.linalg.svdvals(weight.detach())
     excess = float(singular.square().sum() - 2 * singular[0] ** 2)
     found = readings("rank-proof", net, X, Y)
     assert found["ratio"] == pytest.approx(excess / float(gradient.square().sum()), rel=1e-9)

@@ -52,7 +52,8 @@ def test_a_pattern_is_where_gradient_descent_ends_on_orthogonal_points() -> None
         dtype=torch.float64,
         generator=torch.Generator().manual_seed(4),
     )
-    weight, head = net.hidden.weight.detach().clone(), net.output.weight.detach()[0]  # type: ignore[union-attr]
+    named = dict(net.named_parameters())
+    weight, head = named["hidden.weight"].detach().clone(), named["output.weight"].detach()[0]
     own = (head[:, None] * y) > 0
     predicted = pattern_limit((own & (weight @ x.T > 0)).double(), head, x, y)
     for _ in range(20_000):  # ∇ log L, so that the loss becomes as small as need be

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars
 
 from undertow.studies.kit.claim import POSITIVE, Finding
@@ -12,9 +14,9 @@ from undertow.studies.stable_rank.rank_tables import SOURCE, epoch, judged_order
 __all__ = ["CLAIMS"]
 
 CLAIMS = Claims(SOURCE)
-_MNIST = {"parts": ("mnist",), "figure": "fig4"}
-_FASHION = {"parts": ("fashion-mnist",), "figure": "fig4-fashion"}
-_CIFAR = {"parts": ("cifar10",), "figure": "fig5"}
+_MNIST: dict[str, Any] = {"parts": ("mnist",), "figure": "fig4"}
+_FASHION: dict[str, Any] = {"parts": ("fashion-mnist",), "figure": "fig4-fashion"}
+_CIFAR: dict[str, Any] = {"parts": ("cifar10",), "figure": "fig5"}
 _ORDER = "The order of the stable ranks follows that of the starts"
 
 

@@ -67,7 +67,7 @@ def weaker_with_cosine(frame: polars.DataFrame) -> Finding:
 def dimension(frame: polars.DataFrame) -> Finding:
     """Per seed the mean over cosines of the difference of high and low dimension."""
     table = orders(frame)
-    high, low = table["d"].max(), table["d"].min()
+    low, high = table["d"].unique().sort().to_list()
     pairs = compared(table, "d", high, low, value="value", on=["cosine", "seed"])
     return verdict(
         pairs, "difference", between=(-0.1, 0.1), note=f"effect: Spearman in {high} less in {low} dimensions"
