@@ -5,8 +5,8 @@
 
 Prints the share of the training's time that the measure takes, and the largest relative difference from the singular
 values (float64). The bars: 2 %, and 10⁻⁵. A training of fewer epochs counts as many of the 100 moments as it reaches
-of ten epochs', and the time that ten epochs would have taken. Times are those of the processor, so that other work on the
-machine does not count; give it one thread (OMP_NUM_THREADS=1).
+of ten epochs', and the time that ten epochs would have taken. Times are those of the processor, so that other work
+on the machine does not count; give it one thread (OMP_NUM_THREADS=1).
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from undertow.jacobian.tridiagonal import miss_threshold
 
-__all__ = ["largest_singular"]
+__all__ = ["largest_entries", "largest_singular"]
 
 _SMALL = 192  # of the smaller side: up to here the eigenvalues of the Gram matrix take less time than Lanczos
-_FIRST_LOOK, _LOOK_GROWTH = 6, 1.25
-_NEWTON = 12
+_FIRST_LOOK, _LOOK_GROWTH = 9, 1.3
+_NEWTON = 8
 _ROOM = 32  # vectors that there is room for at first
 _PLAIN = 1e12  # entries between its inverse and it are not scaled: their squares and sums are no trouble to float32
 
@@ -31,7 +31,7 @@ def largest_singular(stack: Tensor, *, rtol: float = 4e-6, risk: float = 1e-5) -
     (5.0, True)
     """
     wide = stack.detach() if stack.shape[1] <= stack.shape[2] else stack.detach().mT
-    largest = wide.abs().amax((1, 2))
+    largest = largest_entries(stack)
     plain = bool((largest < _PLAIN).all()) and bool((largest > 1 / _PLAIN).all())
     units = torch.ones_like(largest) if plain else largest
     wide = wide if plain else wide / units[:, None, None]
@@ -43,6 +43,16 @@ def largest_singular(stack: Tensor, *, rtol: float = 4e-6, risk: float = 1e-5) -
         top, error = _lanczos(wide, rtol, risk / len(wide))
     value, units = top.sqrt(), units.double()
     return value * units, (top + error).sqrt().sub(value) * units
+
+
+def largest_entries(stack: Tensor) -> Tensor:
+    """max |W_ij| of each matrix, (M,), without a copy; NaN where one is.
+
+    >>> largest_entries(torch.tensor([[[1.0, -3.0]]]))
+    tensor([3.])
+    """
+    flat = stack.detach().flatten(1)
+    return torch.maximum(flat.amax(1), -flat.amin(1))
 
 
 def _lanczos(wide: Tensor, rtol: float, risk: float) -> tuple[Tensor, Tensor]:
@@ -93,9 +103,9 @@ def _top_and_room(diagonal: Tensor, off: Tensor, log_target: float) -> tuple[Ten
     ritz = torch.linalg.eigvalsh(torch.diag_embed(diagonal) + inner + inner.mT)
     top, closed = ritz[:, -1], (off == 0).any(1)
     target = log_target + off.clamp_min(1e-300).log().sum(1)
-    room = 10 * top
+    gaps, room = top[:, None] - ritz, 10 * top
     for _ in range(_NEWTON):
-        terms = top[:, None] + room[:, None] - ritz
+        terms = gaps + room[:, None]  # room may be smaller than the rounding of top
         excess, slope = terms.log().sum(1) - target, (room[:, None] / terms).sum(1)
         room = room * torch.exp(-excess / slope)
     return top, room.masked_fill(closed, 0.0)

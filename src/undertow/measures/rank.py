@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
 from undertow.core.status import Status
-from undertow.jacobian.largest_singular import largest_singular
+from undertow.jacobian.largest_singular import largest_entries, largest_singular
 from undertow.jacobian.norms import matrix_norm
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading
@@ -89,7 +89,9 @@ class StableRank(NamedMeasure):
         """Matrix by matrix, those of all networks at once: cheap enough for every moment of a training."""
         readings: list[list[Reading]] = [[] for _ in networks]
         for several in zip(*map(weight_matrices, networks), strict=True):
-            values, errors = stable_ranks(torch.stack([matrix for _, matrix, _ in several]))
+            first = several[0][1]
+            stack = torch.stack([matrix for _, matrix, _ in several]) if len(several) > 1 else first[None]
+            values, errors = stable_ranks(stack)
             for own, (name, _, _), value, error in zip(readings, several, values, errors, strict=True):
                 own.append((name, value, error))
         if not readings[0]:
@@ -103,7 +105,7 @@ def stable_ranks(stack: Tensor) -> tuple[list[float], list[float]]:
     >>> [round(value, 9) for value in stable_ranks(torch.stack([torch.eye(3), torch.ones(3, 3)]))[0]]
     [3.0, 1.0]
     """
-    largest = stack.detach().abs().amax((1, 2))  # a vector norm takes ten times as long
+    largest = largest_entries(stack)
     if not bool(torch.isfinite(largest).all()):
         raise InputError("the matrix holds NaN or Inf.")
     zero = largest == 0

@@ -26,28 +26,25 @@ def rank_and_test(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 
 def layers_and_scores(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """Four rows: both layers' stable ranks, test accuracy and test loss; a column for each activation."""
+    """Both layers' stable ranks on a logarithmic axis, below them test accuracy and loss; a column per activation."""
     rows = by_start(frame)
-    names = {
+    ranks = {
         ("stable-rank", "hidden.weight"): "stable rank of W",
         ("stable-rank", "output.weight"): "of the head",
-        ("accuracy", ""): "test accuracy",
-        ("loss", "mean"): "test loss",
     }
+    scores = {("accuracy", ""): "test accuracy", ("loss", "mean"): "test loss"}
+    return altair.vconcat(_rows(rows, ranks, log=True), _rows(rows, scores, log=False))
+
+
+def _rows(rows: polars.DataFrame, names: dict[tuple[str, str], str], *, log: bool) -> altair.TopLevelMixin:
     chosen = [
         rows.filter(polars.col("measure") == measure, polars.col("key") == key).select(
             "activation", "seed", "init", "epoch", "value", curve=polars.lit(name)
         )
         for (measure, key), name in names.items()
     ]
+    axis = Axis("", log=log)
     plot = LinePlot(
-        x="epoch",
-        y=Axis(""),
-        colour="init",
-        column="activation",
-        row="curve",
-        own_y=True,
-        size=(300, 130),
-        title="",
+        x="epoch", y=axis, colour="init", column="activation", row="curve", own_y=True, size=(300, 130)
     )
     return plot.draw(polars.concat(chosen))

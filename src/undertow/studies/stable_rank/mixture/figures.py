@@ -41,6 +41,7 @@ _COUNTS = {"directions": "groups of directions", "patterns": "different patterns
 def over_training(frame: polars.DataFrame, since: float, log: bool = False) -> altair.TopLevelMixin:
     """Fig 1 left: all epochs; right: the last 1000 of 5000."""
     shown = stable_ranks(frame).filter(polars.col("epoch") >= since * polars.col("epoch").max())
+    shown = shown.sort("activation", descending=True, maintain_order=True)  # ReLU first, as in the report
     up = Axis("stable rank of W", log=log)
     return LinePlot(x="epoch", y=up, colour="init", column="activation").draw(shown)
 

@@ -40,7 +40,10 @@ def by_cosine(frame: polars.DataFrame) -> altair.TopLevelMixin:
 )
 def by_data(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """A point per seed."""
-    across, up = Axis("min ‖x‖²/(n·max|⟨x, x′⟩|)", log=True), Axis(_FOLLOWED)
+    across, up = (
+        Axis("min ‖x‖²/(n·max|⟨x, x′⟩|)", log=True, ticks=(1e-6, 1e-4, 1e-2, 1), form="~g"),
+        Axis(_FOLLOWED),
+    )
     plot = ScatterPlot(
         x="near", y="value", x_axis=across, y_axis=up, colour="data", title="a point for every seed"
     )

@@ -30,6 +30,7 @@ def rank_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ranks = stable_ranks(frame, by=network, time="step").rename({"value": "rank"})
     both = _by_decade(proof_readings(frame).join(ranks, on=[*network, "step"]))
     shown = both.filter(polars.col("decade") > 0).rename({"rank": "value"})
+    shown = shown.sort("activation", descending=True, maintain_order=True)
     return LinePlot(
         x="decade",
         x_axis=_DECADES,
