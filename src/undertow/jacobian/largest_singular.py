@@ -18,7 +18,7 @@ _ROOM = 32  # vectors that there is room for at first
 _PLAIN = 1e12  # entries between its inverse and it are not scaled: their squares and sums are no trouble to float32
 
 
-def largest_singular(stack: Tensor, *, rtol: float = 4e-6, risk: float = 1e-5) -> tuple[Tensor, Tensor]:
+def largest_singular(stack: Tensor, *, rtol: float = 4e-6, risk: float = 1e-3) -> tuple[Tensor, Tensor]:
     """‖W_m‖₂ of matrices (M, r, c) and bounds of their errors, both (M,) in float64; finite matrices, none all zero.
 
     Small ones by the eigenvalues of W Wᵀ on the smaller side, exactly. Large ones by Lanczos on it from a random start,
