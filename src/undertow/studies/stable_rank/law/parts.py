@@ -11,10 +11,11 @@ from undertow.studies.stable_rank.starts import INIT_SCALES, TEN_SEEDS, at_rest
 __all__ = ["PARTS"]
 
 _SIZES = by_scale(
-    n=([6, 10], [6, 10, 20], [6, 10, 20, 40]),
+    n=([6], [6, 10, 20], [6, 10, 20, 40]),
     widths=([20], [20, 100], [20, 100, 400]),
     alpha=(0.1, 0.03, 0.01),  # α‖x‖² is 3, as in the runs on the mixture
     narrow=(16, 24, 24),
+    slopes=([0.0, 0.3], [0.0, 0.1, 0.3], [0.0, 0.1, 0.3]),
 )
 
 
@@ -50,7 +51,7 @@ def intervention(scale: Scale) -> dict[str, Any]:
         "model": _sloped(size.narrow),
         "training": at_rest(size.alpha, -10.0),
         "probe": {"measures": ["stable-rank", "exact-radius"], "every": "end"},
-        "grid": {"slope": [0.0, 0.1, 0.3], "start": ["drawn", "active"], "seed": TEN_SEEDS},
+        "grid": {"slope": size.slopes, "start": ["drawn", "active"], "seed": TEN_SEEDS},
     }
 
 

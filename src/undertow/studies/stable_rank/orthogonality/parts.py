@@ -13,7 +13,7 @@ __all__ = ["COSINES", "PARTS"]
 
 COSINES = (0.0, 0.01, 0.03, 0.1, 0.3, 0.9)
 _SIZES = by_scale(
-    cosines=((0.0, 0.03, 0.3, 0.9), COSINES, COSINES),
+    cosines=((0.0, 0.1, 0.9), COSINES, COSINES),
     width=(16, 50, 100),
     epochs=(200, 1000, 5000),
     rate=(0.02, 0.004, 8e-4),
