@@ -59,6 +59,21 @@ _KEYS: dict[str, dict[str, str]] = {
         for side in ("lower", "upper", "relative")
     },
     "kkt": {"margin": "positive", **dict.fromkeys(("residual", "slackness", "misalignment"), "share")},
+    "rank-proof": {
+        "log10_loss": "any",
+        "spread": "positive",
+        "ratio": "any",
+        "excess": "any",
+        "least": "any",
+        "residual": "share",
+    },
+    "neuron-alignment": {
+        **dict.fromkeys(("to_means", "to_each_other", "own_active", "active"), "share"),
+        **dict.fromkeys(
+            ("predicted", "rank_positive", "rank_negative", "directions", "patterns"), "positive"
+        ),
+    },
+    "exact-radius": {**dict.fromkeys(("mean", "least", "margin"), "positive"), "log10_loss": "any"},
     "kkt-network": {"likeness": "share", "universal@2.0": "share"},
     "off-manifold": dict.fromkeys(("off", "chance", "data", "off_local", "chance_local", "stretch"), "share"),
     "randomised-features": dict.fromkeys(("none", "simple", "complex"), "share"),
@@ -76,11 +91,23 @@ TESTED_ELSEWHERE = {
     **dict.fromkeys(("F-m.blocks", "F-m.blocks.centred"), "thirty neurons in two blocks"),
     **dict.fromkeys(("F-m.diagonal", "F-m.diagonal.centred"), "thirty neurons on a diagonal"),
     **dict.fromkeys(
+        (
+            *("R-e", "R-e.leaky", "R-f", "R-i.fashion", "R-j", "R-j.leaky", "R-k"),
+            *("R-e.dlbcl", "R-e.dlbcl-leaky", "R-f.dlbcl", "R-g", "R-g.leaky", "R-h", "R-l.data"),
+        ),
+        "data that may not be here",
+    ),
+    **dict.fromkeys(("R-a.limit", "R-a.limit-leaky"), "a limit at rest"),
+    **dict.fromkeys(("R-l.change", "R-l.dimension", "R-n.average"), "orders of five starts, and a formula"),
+    "R-n.pattern": "a ratio within a twentieth of 1 for every network",
+    "R-n.leaky": "a ratio within a twentieth of 1 for every network",
+    **dict.fromkeys(("R-a.rest", "R-a.rest-leaky", "R-a.rest-one", "R-b"), "a loss of 10⁻⁵⁰"),
+    **dict.fromkeys(
         ["F-n.autoattack", *(f"F-n.{way}-cifar" for way in ("readout", "pgd", "argmax", "native"))],
         "not at smoke scale",
     ),
 }
-"""What chance does not meet: test_growth.py, test_feature_claims.py and test_feature_rows.py have records of these."""
+"""What chance does not meet: test_growth.py, test_feature_claims.py, test_feature_rows.py, test_stable_rank.py do."""
 
 
 def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:

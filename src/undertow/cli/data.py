@@ -13,6 +13,7 @@ from undertow.core.errors import ConfigError, nearest
 from undertow.data.catalogue import CATALOGUE
 from undertow.data.local import State
 from undertow.data.offline import staying_offline
+from undertow.data.orthogonality import known_orthogonality
 from undertow.data.sources import DatasetInfo, available, check, fetch
 
 __all__ = ["check_all", "fetch_all", "print_list"]
@@ -29,6 +30,7 @@ def print_list(*, as_json: bool) -> int:
                 "state": str(info.state),
                 "where": info.where,
                 "bytes": info.size,
+                "near_orthogonality": _orthogonality(info),
                 "licence": info.licence,
                 "source": info.source,
             }
@@ -36,12 +38,22 @@ def print_list(*, as_json: bool) -> int:
         ]
         print_json(rows)
         return 0
-    table = Table("name", "state", "what", "where, or where from", pad_edge=False, box=None)
+    table = Table("name", "state", "what", "orthogonality", "where, or where from", pad_edge=False, box=None)
     for info in found:
         place = info.where or info.source
-        table.add_row(info.name, str(info.state), escape(info.title), escape(place))
-    Console(highlight=False).print(table)
+        near = _orthogonality(info)
+        shown = "" if near is None else f"{near:.2g}"
+        table.add_row(info.name, str(info.state), escape(info.title), shown, escape(place))
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(
+        "orthogonality: min ‖x‖²/(n·max|⟨x, x′⟩|) of the training split; nearly orthogonal data have 1 or more."
+    )
     return 0
+
+
+def _orthogonality(info: DatasetInfo) -> float | None:
+    return known_orthogonality(CATALOGUE[info.name]) if info.state is State.PRESENT else None
 
 
 def fetch_all(names: Sequence[str], *, offline: bool = False) -> int:

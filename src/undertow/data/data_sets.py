@@ -5,6 +5,7 @@ from __future__ import annotations
 from undertow.data.axis_clusters import AxisClustersData
 from undertow.data.clusters import ClustersData
 from undertow.data.data_section import DataSection
+from undertow.data.equal_cosines import EqualCosinesData
 from undertow.data.lower_bound import LowerBoundData
 from undertow.data.mixture import MixtureData
 from undertow.data.named_data import NamedData
@@ -17,6 +18,7 @@ __all__ = ["DATA_SETS"]
 
 DATA_SETS: tuple[type[DataSection], ...] = (
     MixtureData,
+    EqualCosinesData,
     ClustersData,
     AxisClustersData,
     SlabsData,

@@ -58,6 +58,13 @@ MEASURES = MeasureRegistry(
     Listed("kkt-network", "undertow.measures.kkt_network:KktNetwork"),
     Listed("margins", "undertow.measures.margins:Margins"),
     Listed("direction", "undertow.measures.weight_direction:DirectionOfWeights"),
+    Listed("rank-proof", "undertow.measures.rank_proof:RankProof"),
+    Listed(
+        "neuron-alignment",
+        "undertow.measures.neuron_alignment:NeuronAlignment",
+        truth={"rank_*": "below", "*": None},
+    ),
+    Listed("exact-radius", "undertow.measures.exact_radius:ExactRadius"),
     Listed("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
     Listed("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),
     Listed(

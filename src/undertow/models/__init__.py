@@ -9,6 +9,7 @@ from undertow.models.nearest import NearestModel, NearestNeighbour
 from undertow.models.polynomial_relu import PolynomialReLU, activation
 from undertow.models.prelu import PreluModel, prelu_network
 from undertow.models.resnet import ResNetModel, resnet
+from undertow.models.sloped_two_layer import SlopedTwoLayerModel
 from undertow.models.two_layer import TwoLayerModel, two_layer
 from undertow.models.vgg import Vgg16Model, vgg16
 
@@ -27,6 +28,7 @@ __all__ = [
     "PreluModel",
     "ResNetModel",
     "Scaled",
+    "SlopedTwoLayerModel",
     "TwoLayerModel",
     "Vgg16Model",
     "activation",
@@ -40,6 +42,7 @@ __all__ = [
 
 MODELS: tuple[type[ModelSection], ...] = (
     TwoLayerModel,
+    SlopedTwoLayerModel,
     MlpModel,
     GroupedModel,
     PreluModel,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol, Union
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, Union
 
 import torch
 from pydantic import Field
@@ -16,6 +16,7 @@ from undertow.core.sections import NonNegative, Real, Section
 __all__ = [
     "INITIALISATIONS",
     "Gaussian",
+    "GlorotUniform",
     "He",
     "HeInit",
     "InitSection",
@@ -24,6 +25,7 @@ __all__ = [
     "draw_linear",
     "draw_normal",
     "draw_truncated_he",
+    "draw_uniform",
     "empty_linear",
 ]
 
@@ -105,6 +107,23 @@ class He:
         return 0.0
 
 
+@dataclass(frozen=True)
+class GlorotUniform:
+    """W_ij uniform in ±√(6/(inputs + width)) (Glorot & Bengio 2010), biases 0: the start of Frei et al. (2023).
+
+    >>> round(GlorotUniform().weight_std(inputs=50, width=50), 9)      # √(2/100)
+    0.141421356
+    """
+
+    uniform: ClassVar[bool] = True
+
+    def weight_std(self, *, inputs: int, width: int) -> float:
+        return math.sqrt(2 / (inputs + width))
+
+    def bias_std(self, *, inputs: int, width: int) -> float:  # noqa: ARG002
+        return 0.0
+
+
 class GaussianInit(Section):
     """W_ij ~ N(0, std²), b_i ~ N(0, bias²)."""
 
@@ -145,11 +164,20 @@ class HeInit(Section):
         return He()
 
 
-INITIALISATIONS = (GaussianInit, VarianceInit, ScaledInit, HeInit)
+class GlorotInit(Section):
+    """W_ij uniform in ±√(6/(inputs + width))."""
+
+    name: Literal["glorot-uniform"]
+
+    def build(self) -> Initialisation:
+        return GlorotUniform()
+
+
+INITIALISATIONS = (GaussianInit, VarianceInit, ScaledInit, HeInit, GlorotInit)
 """A new initialisation is a class with its section above and a line here."""
 
 if TYPE_CHECKING:
-    InitSection = GaussianInit | VarianceInit | ScaledInit | HeInit
+    InitSection = GaussianInit | VarianceInit | ScaledInit | HeInit | GlorotInit
 else:
     InitSection = Annotated[Union[INITIALISATIONS], Field(discriminator="name")]  # noqa: UP007
 
@@ -183,6 +211,11 @@ def draw_truncated_he(shape: tuple[int, ...], *, generator: torch.Generator) -> 
     return drawn * (math.sqrt(2 / math.prod(shape[1:])) / _TRUNCATED_STD)
 
 
+def draw_uniform(shape: tuple[int, ...], *, std: float, generator: torch.Generator) -> Tensor:
+    """Independent entries, uniform in ±√3·std, float64 on the CPU."""
+    return (torch.rand(shape, generator=generator, dtype=torch.float64) * 2 - 1) * (math.sqrt(3) * std)
+
+
 def empty_linear(inputs: int, outputs: int, *, bias: bool, dtype: torch.dtype) -> nn.Linear:
     """A linear layer whose weights are yet to be set; takes nothing from the global random state."""
     return nn.Linear(inputs, outputs, bias=bias, dtype=dtype, device="meta").to_empty(device="cpu")
@@ -201,7 +234,8 @@ def draw_linear(
     layer = empty_linear(inputs, outputs, bias=bias, dtype=dtype)
     with torch.no_grad():
         weight_std = init.weight_std(inputs=inputs, width=outputs)
-        layer.weight.copy_(draw_normal((outputs, inputs), std=weight_std, generator=generator))
+        draw = draw_uniform if getattr(init, "uniform", False) else draw_normal
+        layer.weight.copy_(draw((outputs, inputs), std=weight_std, generator=generator))
         if bias:
             bias_std = init.bias_std(inputs=inputs, width=outputs)
             layer.bias.copy_(draw_normal((outputs,), std=bias_std, generator=generator))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Head", "TwoLayerModel", "two_layer"]
 
-Head = Literal["signs", "gaussian", "balanced-signs", "mean", "class-means"]
+Head = Literal["signs", "gaussian", "balanced-signs", "halves", "mean", "class-means"]
 
 
 class TwoLayerModel(ReadOutModel):
@@ -82,7 +82,9 @@ def two_layer(
     ``gaussian``        N(0, σ²) with the σ of W                          co-correlation (authors)
     ``balanced-signs``  2/m times +1 (first half) or -1 (second half):    feature averaging, whose m
                         the mean of one half minus that of the other      counts one half
-    ``mean``            1/m everywhere                                    stable rank
+    ``halves``          1/√m in the first half, -1/√m in the second       stable rank (fixed head), as
+                                                                          Frei et al. and Kou et al. 2023
+    ``mean``            1/m everywhere                                    stable rank (trained head)
     ``class-means``     output c is the mean of the c-th block of         feature decoupling, one or
                         m/outputs neurons                                 more neurons per class
     ==================  ================================================  ==============================
@@ -130,12 +132,21 @@ def _gaussian(outputs: int, width: int, std: float, generator: torch.Generator) 
 
 
 def _balanced_signs(outputs: int, width: int, std: float, generator: torch.Generator) -> Tensor:  # noqa: ARG001
+    return _in_halves("balanced-signs", outputs, width, 2 / width)
+
+
+def _halves(outputs: int, width: int, std: float, generator: torch.Generator) -> Tensor:  # noqa: ARG001
+    return _in_halves("halves", outputs, width, 1 / math.sqrt(width))
+
+
+def _in_halves(name: str, outputs: int, width: int, size: float) -> Tensor:
+    """(size, …, size, −size, …, −size)."""
     if width % 2 or outputs != 1:
         raise ConfigError(
-            f"The head 'balanced-signs' splits an even width into halves for one output; here the width is "
+            f"The head {name!r} splits an even width into halves for one output; here the width is "
             f"{width} with {outputs} output(s): use an even width and outputs=1, or another head."
         )
-    half = torch.full((1, width // 2), 2 / width, dtype=torch.float64)
+    half = torch.full((1, width // 2), size, dtype=torch.float64)
     return torch.cat([half, -half], dim=1)
 
 
@@ -157,6 +168,7 @@ _HEADS: dict[str, Callable[[int, int, float, torch.Generator], Tensor]] = {
     "signs": _signs,
     "gaussian": _gaussian,
     "balanced-signs": _balanced_signs,
+    "halves": _halves,
     "mean": _mean,
     "class-means": _class_means,
 }

@@ -1,0 +1,56 @@
+"""Gene expression: patients that lived, and persons with autism; all of the data in every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.studies.kit.presence import present
+from undertow.studies.kit.scales import by_scale
+from undertow.studies.kit.settings import gradient_descent
+from undertow.studies.kit.study import Part, Scale
+from undertow.studies.stable_rank.starts import (
+    ACTIVATIONS,
+    INIT_SCALES,
+    TEN_SEEDS,
+    start_axis,
+    trained_head,
+)
+
+__all__ = ["PARTS"]
+
+_PATIENTS = by_scale(width=(8, 40, 1000), epochs=(10, 60, 500), every=(2, 4, 10))
+_PERSONS = by_scale(width=(16, 128, 128), epochs=(500, 5000, 5000), every=(25, 50, 20))
+
+
+def _patients(name: str, scale: Scale, variant: str) -> dict[str, Any] | None:
+    size = _PATIENTS[scale]
+    return _table(name, size.width, 0.22, size.epochs, size.every, variant) if present(name) else None
+
+
+def dlbcl(scale: Scale, variant: str) -> dict[str, Any] | None:
+    """240 lymphoma patients × 7,399 genes, with the settings for neuroblastoma: an extension of Fig 2."""
+    return _patients("dlbcl", scale, variant)
+
+
+def neuroblastoma(scale: Scale, variant: str) -> dict[str, Any] | None:
+    """Fig 2, on the user's copy; patients whose three years are unknown are left out."""
+    return _patients("neuroblastoma", scale, variant)
+
+
+def autism(scale: Scale, variant: str) -> dict[str, Any] | None:
+    """Fig 3: five genes."""
+    size = _PERSONS[scale]
+    return _table("autism", size.width, 0.01, size.epochs, size.every, variant) if present("autism") else None
+
+
+def _table(name: str, width: int, rate: float, epochs: int, every: int, variant: str) -> dict[str, Any]:
+    return {
+        "data": {"name": name},
+        "model": trained_head(width, variant),
+        "training": gradient_descent(rate, epochs, loss="cross-entropy"),
+        "probe": {"measures": ["stable-rank", "loss", "accuracy"], "every": every, "split": "test"},
+        "grid": {"activation": ACTIVATIONS, "seed": TEN_SEEDS, start_axis(variant): list(INIT_SCALES)},
+    }
+
+
+PARTS: dict[str, Part] = {"dlbcl": dlbcl, "neuroblastoma": neuroblastoma, "autism": autism}

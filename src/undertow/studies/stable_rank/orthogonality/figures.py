@@ -1,0 +1,50 @@
+"""How far the order of the starts is followed, over cosines and over data sets."""
+
+from __future__ import annotations
+
+import altair
+import polars
+
+from undertow.drawing.axis import Axis
+from undertow.drawing.line_plot import LinePlot
+from undertow.drawing.scatter_plot import ScatterPlot
+from undertow.studies.kit.statements import Figures
+from undertow.studies.stable_rank.orthogonality.claims import orders, orders_by_data
+
+__all__ = ["FIGURES"]
+
+FIGURES = Figures()
+_FOLLOWED = "Spearman of stable rank and start"
+
+
+@FIGURES.add(
+    "order-by-cosine",
+    "How far the stable ranks follow the starts, from orthogonal points to one direction",
+    parts=("cosines",),
+)
+def by_cosine(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Cosines on a logarithmic axis, 0 at its left end."""
+    shown = orders(frame).drop_nulls("value").with_columns(cosine=polars.col("cosine").clip(0.003))
+    across = Axis(
+        "cosine of two points (at the left end: 0)", log=True, ticks=(0.003, 0.01, 0.03, 0.1, 0.3, 0.9)
+    )
+    return LinePlot(
+        x="cosine", x_axis=across, y=_FOLLOWED, colour="d", legend="dimension", rules=(0.0,), points=True
+    ).draw(shown)
+
+
+@FIGURES.add(
+    "order-by-data",
+    "How far the stable ranks follow the starts, by data set and how nearly orthogonal it is (ReLU)",
+    parts=("main", "dlbcl", "autism", "mnist"),
+)
+def by_data(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """A point per seed."""
+    across, up = (
+        Axis("min ‖x‖²/(n·max|⟨x, x′⟩|)", log=True, ticks=(1e-6, 1e-4, 1e-2, 1), form="~g"),
+        Axis(_FOLLOWED),
+    )
+    plot = ScatterPlot(
+        x="near", y="value", x_axis=across, y_axis=up, colour="data", title="a point for every seed"
+    )
+    return plot.draw(orders_by_data(frame))

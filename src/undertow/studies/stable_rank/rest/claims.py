@@ -1,0 +1,144 @@
+"""Limits and KKT properties, where the loss is 10⁻⁵⁰: R8 and what of R-a is about t → ∞."""
+
+from __future__ import annotations
+
+import math
+
+import polars
+
+from undertow.core.errors import InputError
+from undertow.studies.kit.claim import Finding
+from undertow.studies.kit.per_seed import mean, slopes, verdict
+from undertow.studies.kit.readings import after_training, measured, side_by_side
+from undertow.studies.kit.statements import Claims
+from undertow.studies.stable_rank.rank_tables import HINDSIGHT, SOURCE, by_start
+
+__all__ = ["CLAIMS", "proof_readings"]
+
+CLAIMS = Claims(SOURCE, parts=("rest",), figure="rest-rank", hindsight=HINDSIGHT)
+_LATE = 1e-3
+"""The loss below which the inequality is judged apart: before, the gradient alone satisfies it."""
+_NETWORK = ("activation", "seed", "init")
+
+
+def proof_readings(frame: polars.DataFrame, activation: str | None = None) -> polars.DataFrame:
+    """What the measure rank-proof reads, a row per network and moment."""
+    chosen = {} if activation is None else {"activation": activation}
+    rows = by_start(measured(frame, "rank-proof", **chosen))
+    return side_by_side(rows, "rank-proof", by=(*_NETWORK, "step"))
+
+
+def final_ranks(frame: polars.DataFrame, activation: str) -> polars.DataFrame:
+    """Stable ranks at the end of every network whose loss came down to 10⁻⁵⁰."""
+    reached = proof_readings(frame, activation).group_by(_NETWORK).agg(polars.col("log10_loss").min())
+    short = reached.filter(polars.col("log10_loss") > -49.5)
+    if len(short):
+        raise InputError(f"{len(short)} of {len(reached)} networks did not come to rest: train longer")
+    return after_training(frame, "stable-rank", "hidden.weight").filter(
+        polars.col("activation") == activation
+    )
+
+
+@CLAIMS.add(
+    "R-a.rest", "At rest the stable rank is at most 2 (ReLU).", "proof idea", activation="relu", line=2.0
+)
+@CLAIMS.add(
+    "R-a.rest-leaky",
+    "At rest the stable rank is at most 2 (leaky ReLU).",
+    "Fig 1",
+    activation="leaky-relu",
+    line=2.0,
+)
+@CLAIMS.add(
+    "R-a.rest-one",
+    "At rest the stable rank of the whole of W is 1, within 5 % (leaky ReLU).",
+    source="Kou, Chen & Gu 2023, read for the whole of W",
+    activation="leaky-relu",
+    line=1.05,
+)
+def bounded(frame: polars.DataFrame, activation: str, line: float) -> Finding:
+    """Per seed the larger of both starts' stable ranks at a loss of 10⁻⁵⁰."""
+    return verdict(
+        final_ranks(frame, activation), over="max", below=line, note="effect: stable rank at a loss of 10⁻⁵⁰"
+    )
+
+
+@CLAIMS.add(
+    "R-a.halves",
+    "For leaky ReLU the neurons of one sign, W₊ and W₋ apart, come to stable rank 1, within 5 %.",
+    source="Kou, Chen & Gu 2023, Theorem 4.2",
+)
+def halves(frame: polars.DataFrame) -> Finding:
+    """Per seed the largest of both halves and both starts."""
+    rows = after_training(frame, "neuron-alignment").filter(
+        polars.col("activation") == "leaky-relu", polars.col("key").is_in(["rank_positive", "rank_negative"])
+    )
+    return verdict(rows, over="max", below=1.05, note="effect: stable rank of the neurons of one sign")
+
+
+@CLAIMS.add(
+    "R-b", "All margins become equal: q_i − q_min stays bounded in log 1/L.", "KKT property 1", figure="proof"
+)
+def margins_equal(frame: polars.DataFrame) -> Finding:
+    """Per seed the steepest growth of q_max − q_min with log 1/L below 10⁻²⁵, over activations and starts."""
+    late = proof_readings(frame).filter(polars.col("log10_loss") < -25)
+    grown = slopes(
+        late.with_columns(progress=-math.log(10) * polars.col("log10_loss")),
+        "progress",
+        "spread",
+        by=_NETWORK,
+    )
+    last = late.group_by(_NETWORK).agg(polars.col("spread").last())
+    note = f"effect: growth of q_max − q_min per unit of log 1/L; it is {mean(last['spread']):.2g} in the end"
+    return verdict(grown, over="max", below=0.01, note=note)
+
+
+@CLAIMS.add("R-c.positive", "All multipliers λ_i are positive.", "proof idea", figure="proof", line=0.0)
+@CLAIMS.add(
+    "R-c.bound",
+    "The smallest of them is above the bound 1/(2 max‖x‖²) for nearly orthogonal data.",
+    "proof idea, after Vardi, Yehudai & Shamir 2022",
+    figure="proof",
+    line=1.0,
+)
+def multipliers(frame: polars.DataFrame, line: float) -> Finding:
+    """Per seed the smallest multiplier at the end, in units of the bound, over activations and starts."""
+    last = after_training(frame, "rank-proof", "least")
+    residual = mean(after_training(frame, "rank-proof", "residual")["value"])
+    note = f"effect: min λ_i · 2 max‖x‖² (stationarity residual {residual:.2g})"
+    return verdict(last, over="min", above=line, note=note)
+
+
+_INEQUALITY = "‖W‖_F² ≤ 2‖W‖₂² + ‖∇L‖_F²"
+
+
+@CLAIMS.add(
+    "R-d.early",
+    f"{_INEQUALITY} at every step before the loss is 10⁻³ (ReLU).",
+    "proof idea",
+    figure="proof",
+    late=False,
+    activation="relu",
+)
+@CLAIMS.add(
+    "R-d.late",
+    f"{_INEQUALITY} at every step after (ReLU).",
+    "proof idea",
+    figure="proof",
+    late=True,
+    activation="relu",
+)
+@CLAIMS.add(
+    "R-d.late-leaky",
+    f"{_INEQUALITY} at every step after (leaky ReLU).",
+    "proof idea",
+    figure="proof",
+    late=True,
+    activation="leaky-relu",
+)
+def inequality(frame: polars.DataFrame, late: bool, activation: str) -> Finding:
+    """Per seed the largest (‖W‖_F² − 2‖W‖₂²)/‖∇L‖_F² over the moments recorded and both starts, against 1."""
+    below = polars.col("log10_loss") < math.log10(_LATE)
+    moments = proof_readings(frame, activation).filter(below if late else ~below)
+    note = "effect: largest (‖W‖_F² − 2‖W‖₂²)/‖∇L‖_F² of the recorded moments"
+    return verdict(moments, "ratio", over="max", below=1.0, note=note)

@@ -1,0 +1,47 @@
+"""What the grids of the stable-rank study have in common: five scales of the start, and the two heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.studies.kit.settings import two_layer
+
+__all__ = ["ACTIVATIONS", "INIT_SCALES", "TEN_SEEDS", "at_rest", "fixed_head", "start_axis", "trained_head"]
+
+INIT_SCALES = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3)
+ACTIVATIONS = ["relu", "leaky-relu"]
+TEN_SEEDS = list(range(10))
+
+
+def start_axis(variant: str) -> str:
+    """What the five numbers are: standard deviations on the slides, variances in the authors' code."""
+    return "std" if variant == "paper" else "variance"
+
+
+def trained_head(width: int, variant: str) -> dict[str, Any]:
+    """Output weights 1/m, biases 0 at the start, everything trained: the report's code for real data."""
+    return {**fixed_head(width, variant), "head": "mean", "bias": "both"}
+
+
+def fixed_head(width: int, variant: str) -> dict[str, Any]:
+    """Half of the output weights 1/√m, half −1/√m, no biases (Frei et al. 2023; Kou et al. 2023)."""
+    axis = start_axis(variant)
+    name = "gaussian" if axis == "std" else "gaussian-variance"
+    return {**two_layer(width, 0.0, head="halves"), "init": {"name": name, axis: INIT_SCALES[0]}}
+
+
+def at_rest(alpha: float, log10_loss: float) -> dict[str, Any]:
+    """Gradient descent on log L down to a loss that is as good as zero: steps α/L as the loss-based rule has them.
+
+    α does not grow here: with growth the rule takes strides in which margins never become equal.
+    """
+    return {
+        "optimizer": "gd",
+        "learning_rate": alpha,
+        "epochs": 20_000,
+        "loss": "logistic",
+        "dtype": "float64",
+        "frozen": ["output.weight"],
+        "rate": {"name": "loss-based", "growth": 1.0},
+        "stop_below": log10_loss,
+    }

@@ -1,0 +1,75 @@
+"""Near-orthogonality against its definition, and points of equal cosines against theirs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from undertow.core.errors import InputError
+from undertow.data import load
+from undertow.data.catalogue import lookup
+from undertow.data.equal_cosines import equal_cosines
+from undertow.data.orthogonality import MEASURED, known_orthogonality, near_orthogonality
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(2, 30),
+    st.integers(1, 9),
+    st.integers(0, 99),
+    st.integers(1, 8),
+    st.sampled_from([1e-9, 1.0, 1e9]),
+)
+def test_against_the_definition(n: int, d: int, seed: int, block: int, units: float) -> None:
+    x = np.random.default_rng(seed).normal(size=(n, d)) * units
+    found = near_orthogonality(x, block=block)
+    gram = x @ x.T
+    squares, off = np.diag(gram).copy(), np.abs(gram - np.diag(np.diag(gram)))
+    assert found.value == pytest.approx(squares.min() / (n * off.max()), rel=1e-4)
+    assert found.with_norms == pytest.approx(found.value * squares.min() / squares.max(), rel=1e-4)
+    assert found.by_sums == pytest.approx((squares / off.sum(1)).min(), rel=1e-4)
+    cosines = off / np.sqrt(np.outer(squares, squares))
+    assert found.mean_cosine == pytest.approx(cosines.sum() / (n * (n - 1)), rel=1e-4)
+    assert found.by_sums >= found.value * (1 - 1e-4)
+    if n > d:  # Welch's bound on the largest cosine
+        largest = math.sqrt((n - d) / (d * (n - 1)))
+        assert found.value <= 1 / (n * largest) * (1 + 1e-4)
+
+
+def test_orthogonal_points_and_wrong_ones() -> None:
+    assert near_orthogonality(np.eye(5) * 1e9).value == math.inf
+    with pytest.raises(InputError, match="two points"):
+        near_orthogonality(np.ones((1, 3)))
+    with pytest.raises(InputError, match="all zero"):
+        near_orthogonality(np.zeros((4, 3)))
+
+
+@pytest.mark.parametrize("name", ["digits", "autism", "dlbcl", pytest.param("mnist", marks=pytest.mark.full)])
+def test_what_is_listed_was_measured(name: str, data_folder: Path) -> None:
+    x = load(name, flatten=True, folder=data_folder, download=False).x.numpy()
+    assert known_orthogonality(lookup(name)) == MEASURED[name]
+    assert near_orthogonality(x).value == pytest.approx(MEASURED[name], rel=1e-3)
+
+
+@pytest.mark.parametrize("cosine", [0.0, 0.3, 0.9])
+def test_points_of_equal_cosines(cosine: float) -> None:
+    data = equal_cosines(n=6, d=20, positive=2, cosine=cosine, norm=5.0, seed=3)
+    gram = data.x.double() @ data.x.double().T
+    expected = 25 * (cosine + (1 - cosine) * torch.eye(6, dtype=torch.float64))
+    torch.testing.assert_close(gram, expected, atol=1e-4, rtol=1e-5)
+    assert data.y.tolist() == [1, 1, 0, 0, 0, 0]
+    value = near_orthogonality(data.x.numpy()).value
+    assert value == pytest.approx(1 / (6 * cosine), rel=1e-3) if cosine else value > 1e4
+
+
+def test_points_that_do_not_exist() -> None:
+    with pytest.raises(InputError, match="positive < n < d"):
+        equal_cosines(n=10, d=10)
+    with pytest.raises(InputError, match="cosine"):
+        equal_cosines(cosine=1.0)
