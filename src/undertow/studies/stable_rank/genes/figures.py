@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import altair
 import polars
 
@@ -33,10 +35,13 @@ def layers_and_scores(frame: polars.DataFrame) -> altair.TopLevelMixin:
         ("stable-rank", "output.weight"): "of the head",
     }
     scores = {("accuracy", ""): "test accuracy", ("loss", "mean"): "test loss"}
-    return altair.vconcat(_rows(rows, ranks, log=True), _rows(rows, scores, log=False))
+    panels: altair.TopLevelMixin = altair.vconcat(
+        _rows(rows, ranks, log=True), _rows(rows, scores, log=False)
+    )
+    return panels
 
 
-def _rows(rows: polars.DataFrame, names: dict[tuple[str, str], str], *, log: bool) -> altair.TopLevelMixin:
+def _rows(rows: polars.DataFrame, names: dict[tuple[str, str], str], *, log: bool) -> Any:
     chosen = [
         rows.filter(polars.col("measure") == measure, polars.col("key") == key).select(
             "activation", "seed", "init", "epoch", "value", curve=polars.lit(name)
