@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.measures.collaboration import collaboration as collaboration
     from undertow.measures.energy import energy as energy
     from undertow.measures.rank import stable_rank as stable_rank
+    from undertow.measures.seam_profile import seam_profile as seam_profile
     from undertow.probe.probe import Probe as Probe
     from undertow.store.store import Store as Store
 
@@ -46,6 +47,7 @@ _WHERE = {
     # Measures of a network and data at one moment
     "energy": "undertow.measures.energy",
     "collaboration": "undertow.measures.collaboration",
+    "seam_profile": "undertow.measures.seam_profile",
     "stable_rank": "undertow.measures.rank",
     # Robustness from both sides: attacks, certificates, exact radii
     "robust_accuracy": "undertow.adversary.accuracy",
