@@ -79,8 +79,10 @@ def _composed_recurrence(modules: Sequence[nn.Module]) -> Iterator[None]:
 
 def _uncompiled() -> contextlib.AbstractContextManager[object]:
     """Modules that were compiled in place, or hold compiled ones, run as they are written."""
+    if "torch._dynamo" not in sys.modules:  # nothing was compiled; importing it takes seconds
+        return contextlib.nullcontext()
     stance = getattr(torch.compiler, "set_stance", None)
-    if stance is None or "torch._dynamo" not in sys.modules:  # importing it takes a second
+    if stance is None:
         return contextlib.nullcontext()
     found: contextlib.AbstractContextManager[object] = stance("force_eager")
     return found
