@@ -65,7 +65,7 @@ def test_heads_at_once_in_float32_have_errors_that_hold_and_need_no_order() -> N
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
 def test_units_of_the_input_do_not_matter(unit: float) -> None:
     net = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
-    net[0].bias.data.zero_()
+    nn.init.zeros_(net[0].bias)  # type: ignore[arg-type]
     x = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
     found, scaled = ut.seam_profile(net, x), ut.seam_profile(net, x * unit)
     assert scaled.co_correlation == pytest.approx(found.co_correlation, rel=1e-3)
@@ -119,7 +119,7 @@ def test_pictures_of_a_moment_and_of_a_training() -> None:
     assert all(name in drawn for name in found.seams)
     probe = ut.Probe(net, x, measures=[SeamProfile(points=4)])
     with torch.no_grad():
-        net[0].weight.mul_(2)
+        next(net.parameters()).mul_(2)
     probe.epoch_end()
     assert {record.key for record in probe.records if record.epoch == 1} >= {"1:co_correlation", "energy"}
     assert "viridis" in str(profile_over_training(probe.frame()).to_dict())

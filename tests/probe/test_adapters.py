@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import undertow as ut
 from undertow.core.adapting import MeasuredElsewhere
 from undertow.core.errors import InputError
-from undertow.probe import Accuracy, Energy, StableRank
+from undertow.probe import Accuracy, Collaboration, Energy, StableRank
 from undertow.probe.adapters import Csv, Log, TensorBoard, follow
 
 
@@ -106,7 +106,7 @@ def test_a_probe_reads_tokens_with_masks_as_the_embedding_is_now() -> None:
     net, tokens = Words(), torch.randint(0, 9, (6, 3), generator=torch.Generator().manual_seed(0))
     mask = torch.ones(6, 3)
     mask[2, 1:] = 0
-    measures = [Energy(), StableRank(), ut.probe.Collaboration("act"), Accuracy()]
+    measures: list[Any] = [Energy(), StableRank(), Collaboration(seam="act"), Accuracy()]
     with pytest.warns(MeasuredElsewhere, match="'table'"):
         probe = ut.Probe(net, tokens, torch.zeros(6).long(), measures=measures, extras={"mask": mask})
     with torch.no_grad():

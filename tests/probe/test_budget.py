@@ -46,8 +46,8 @@ def test_the_share_is_kept_whatever_a_reading_costs(each: float, fixed: float) -
         clock.now += 0.1
         probe.step()
     training = 200.0
-    first = probe.budget.costs and 8 * each + fixed  # the one that nobody knew the cost of
-    assert probe.budget.spent <= 0.05 * training + float(first)
+    first = 8 * each + fixed  # the one that nobody knew the cost of
+    assert probe.budget.spent <= 0.05 * training + first
     assert probe.budget.spent >= 0.02 * training or each * 256 + fixed < 0.01  # and it is used
     points = [record.value for record in probe.records if record.measure == "budget"]
     assert points == [record.value for record in probe.records if record.measure == "slow"]

@@ -95,6 +95,6 @@ class Budget:
             self.costs[measure] = Cost(points, seconds)
 
     def _now(self) -> float:
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.synchronize()
         return self.clock()

@@ -184,8 +184,8 @@ class Probe:
         due = list(due)
         if not due or not _measures_here():
             return []  # between two measurements a step costs nothing, however large the network
-        chosen = [(index, self._points(index, must)) for index in due]
-        chosen = [(index, points) for index, points in chosen if points is not None]
+        choices = [(index, self._points(index, must)) for index in due]
+        chosen = [(index, points) for index, points in choices if points is not None]
         if not chosen:
             return []  # nothing is affordable yet
         for index, _ in chosen:
