@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.adversary.robust_curves import robust_curve as robust_curve
     from undertow.adversary.robustness import robustness as robustness
     from undertow.core.errors import UndertowError as UndertowError
+    from undertow.curvature.curvature_result import SharpnessResult as SharpnessResult
+    from undertow.curvature.hessian_sharpness import sharpness as sharpness
+    from undertow.curvature.hessian_trace import hessian_trace as hessian_trace
     from undertow.jacobian.cutting import chain as chain
     from undertow.jacobian.cutting import split as split
     from undertow.jacobian.norms import JacobianNorms as JacobianNorms
@@ -30,6 +33,8 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.jacobian.seams import seams as seams
     from undertow.measures.collaboration import collaboration as collaboration
     from undertow.measures.energy import energy as energy
+    from undertow.measures.kkt import kkt as kkt
+    from undertow.measures.margins import margins as margins
     from undertow.measures.rank import stable_rank as stable_rank
     from undertow.measures.seam_profile import seam_profile as seam_profile
     from undertow.probe.probe import Probe as Probe
@@ -44,11 +49,17 @@ _WHERE = {
     "seams": "undertow.jacobian.seams",
     "split": "undertow.jacobian.cutting",
     "chain": "undertow.jacobian.cutting",
+    # Curvature of the loss in the parameters
+    "sharpness": "undertow.curvature.hessian_sharpness",
+    "SharpnessResult": "undertow.curvature.curvature_result",
+    "hessian_trace": "undertow.curvature.hessian_trace",
     # Measures of a network and data at one moment
     "energy": "undertow.measures.energy",
     "collaboration": "undertow.measures.collaboration",
     "seam_profile": "undertow.measures.seam_profile",
     "stable_rank": "undertow.measures.rank",
+    "margins": "undertow.measures.margins",
+    "kkt": "undertow.measures.kkt",
     # Robustness from both sides: attacks, certificates, exact radii
     "robust_accuracy": "undertow.adversary.accuracy",
     "robust_curve": "undertow.adversary.robust_curves",

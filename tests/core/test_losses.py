@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from undertow.core.errors import InputError
-from undertow.core.losses import prepare_labels
+from undertow.core.losses import gaps, prepare_labels
 from undertow.training import Loss, log_loss_gradient, log_mean_loss, loss_gradient, mean_loss
 
 LOSSES: list[Loss] = ["logistic", "exponential", "bce", "cross-entropy"]
@@ -104,6 +104,31 @@ def test_a_loss_of_1e_minus_881_has_a_logarithm_and_a_gradient(loss: Loss) -> No
     right = gradient.gather(-1, y.unsqueeze(-1)) if loss == "cross-entropy" else gradient
     torch.testing.assert_close(right.abs(), torch.full_like(right, 1 / len(y)))  # equal gaps: equal shares
     assert float(loss_gradient(logits, y, loss).abs().max()) == 0  # what the ordinary gradient has left
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("as_targets", [False, True])
+def test_the_square_loss_is_half_the_sum_over_outputs(outputs: int, as_targets: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 7, outputs, generator=generator, dtype=torch.float64)
+    raw = torch.randint(0, 3, (7,), generator=generator)
+    targets = functional.one_hot(raw, 3).double() if outputs == 3 else raw.double()[:, None]
+    y = prepare_labels(targets if as_targets else raw, loss="square", outputs=outputs, dtype=torch.float64)
+    for member in range(2):
+        leaf = logits[member].clone().requires_grad_()
+        value = functional.mse_loss(leaf, targets, reduction="sum") / 14
+        (slope,) = torch.autograd.grad(value, leaf, retain_graph=True)
+        (log_slope,) = torch.autograd.grad(value.log(), leaf)
+        torch.testing.assert_close(mean_loss(logits, y, "square")[member], value.detach())
+        torch.testing.assert_close(log_mean_loss(logits, y, "square")[member], value.detach().log())
+        torch.testing.assert_close(loss_gradient(logits, y, "square")[member], slope)
+        torch.testing.assert_close(log_loss_gradient(logits, y, "square")[member], log_slope)
+    with pytest.raises(InputError, match="no function of a gap"):
+        gaps(logits, y, "square")
+    with pytest.raises(InputError, match="square"):
+        prepare_labels(torch.zeros(7, 2), loss="square", outputs=outputs, dtype=torch.float64)
+    with pytest.raises(InputError, match=r"classes 0 … 1"):
+        prepare_labels(torch.tensor([0, 5]), loss="square", outputs=2, dtype=torch.float64)
 
 
 def test_small_gradients_survive_in_float32() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from undertow.core.errors import InputError
 from undertow.data import Dataset, by_cluster, cluster_centres, d_binary, kou_mixture
+from undertow.data.separable import SeparableData, separable
 
 
 class TestKouMixture:
@@ -164,3 +165,20 @@ def test_the_seed_decides_everything(draw: type) -> None:
     assert first.checksum != draw(8, None).checksum
     assert first.checksum == draw(0, torch.Generator().manual_seed(7)).checksum
     assert not before.equal(state)
+
+
+def test_separable_points_keep_their_distance_and_their_direction() -> None:
+    data = separable(n=60, d=20, margin=0.3, seed=5)
+    signs, u = 2.0 * data.y - 1, data.details["direction"]
+    assert float((data.x.double() @ u * signs).min()) >= 0.3 - 1e-6
+    assert float(u.norm()) == pytest.approx(1.0)
+    assert int(signs.sum()) == 0
+    section = SeparableData(name="separable", d=20, margin=0.3, seed=5)
+    trained = section.build()
+    new = section.points(trained, split="test", limit=10)
+    assert torch.allclose(new.details["direction"], trained.details["direction"], rtol=1e-12)
+    assert not torch.equal(new.x, trained.x[:10])
+    lengths = data.x.norm(dim=1)
+    assert float(lengths.max() / lengths.min()) < 20  # well-conditioned
+    with pytest.raises(InputError, match="margin"):
+        separable(n=10, margin=0.0)

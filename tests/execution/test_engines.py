@@ -37,7 +37,7 @@ class Killer(Watch):
         self.kills = kills
         self.heard: set[str] = set()
 
-    def progress(self, group: Group, step: int, steps: int) -> None:
+    def progress(self, group: Group, step: int, steps: int, note: str = "") -> None:  # noqa: ARG002
         assert 0 <= step <= steps
         self.heard.add(group.id)
 
@@ -80,7 +80,7 @@ def test_processes_stop_at_a_checkpoint(tmp_path: Path) -> None:
     begun = threading.Event()
 
     class Begin(Watch):
-        def progress(self, group: Group, step: int, steps: int) -> None:  # noqa: ARG002
+        def progress(self, group: Group, step: int, steps: int, note: str = "") -> None:  # noqa: ARG002
             begun.set()
 
     outcome = sweep(store, study, engine=Processes(2), stop=begun.is_set, watch=lambda _: Begin())

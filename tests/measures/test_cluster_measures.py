@@ -20,7 +20,7 @@ from undertow.measures.cluster_radius import ClusterRadius
 from undertow.measures.feature_coefficients import FeatureCoefficients
 from undertow.measures.feature_cosines import FeatureCosines
 from undertow.measures.feature_distance import FeatureDistance
-from undertow.probe.kkt import KktNetwork
+from undertow.measures.kkt_network import KktNetwork
 from undertow.probe.tracking import Tracked
 from undertow.store.store import Store
 from undertow.theory.feature_averaging import grouped_network

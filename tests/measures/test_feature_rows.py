@@ -16,6 +16,8 @@ from undertow.data.dataset import Dataset
 from undertow.data.loading import load
 from undertow.data.tasks import relabel
 from undertow.measures.feature_distance import FeatureDistance
+from undertow.measures.kkt import KktResiduals
+from undertow.measures.kkt_network import KktNetwork
 from undertow.measures.linear_likeness import LinearLikeness
 from undertow.measures.off_manifold import OffManifold
 from undertow.measures.randomised_features import RandomisedFeatures
@@ -23,7 +25,6 @@ from undertow.measures.reading import Reading
 from undertow.measures.supervision import SupervisionRobustness
 from undertow.models import mlp, prelu_network, two_layer
 from undertow.models.initialisation import Gaussian
-from undertow.probe.kkt import KktNetwork, KktResiduals
 from undertow.theory.frei import kkt_network
 
 

@@ -8,7 +8,7 @@ import polars
 import pytest
 
 from undertow.core.errors import InputError
-from undertow.studies.kit.claim import Verdict
+from undertow.studies.kit.claim import Finding, Verdict, decide
 from undertow.studies.kit.per_seed import by_value, exponents, per_seed, rank_correlation, slopes, verdict
 from undertow.studies.kit.readings import (
     at_levels,
@@ -151,18 +151,30 @@ def test_what_was_not_recorded_is_said() -> None:
 
 def test_claims_stand_as_they_are_written_with_what_is_given_to_each() -> None:
     claims = Claims("A paper", parts=("one",), figure="a", hindsight="seen")
+
+    def large(frame: polars.DataFrame, line: float) -> Finding:
+        return decide(frame["value"].to_list(), above=line)
+
     for line in (1.0, 2.0):
-        claims.add(f"T-a.{line:g}", "", "", line=line)(lambda frame, line: (frame, line))  # type: ignore[arg-type, return-value]
+        claims.add(f"T-a.{line:g}", "in a loop", line=line)(large)
 
     @claims.add("T-b", "first", "§1", check="always", source="Another", parts=("two",), figure="b")
     @claims.add("T-c", "second", hindsight="")
-    def test(frame: object) -> object:
-        return frame
+    def positive(frame: polars.DataFrame) -> Finding:
+        return large(frame, 0.0)
 
+    frame = polars.DataFrame({"value": [5.0] * 6})
     assert [claim.id for claim in claims] == ["T-a.1", "T-a.2", "T-b", "T-c"]
-    assert [claim.test("it") for claim in claims] == [("it", 1.0), ("it", 2.0), "it", "it"]  # type: ignore[arg-type]
+    assert [claim.test(frame).line for claim in claims] == [1.0, 2.0, 0.0, 0.0]
     assert [claim.hindsight for claim in claims] == ["seen", "seen", "", ""]
     assert [(claim.source, claim.parts, claim.figure) for claim in claims[2:]] == [
         ("Another, §1", ("two",), "b"),
         ("A paper", ("one",), "a"),
     ]
+
+
+def test_a_finding_left_open_keeps_its_evidence() -> None:
+    found = decide([3.0] * 6, below=2.0, note="effect: a limit")
+    still = found.left_open("not at rest yet")
+    assert (found.verdict, still.verdict) == (Verdict.FAILS, Verdict.UNDECIDED)
+    assert (still.effect, still.p, still.note) == (3.0, found.p, "effect: a limit; not at rest yet")

@@ -1,6 +1,6 @@
 """Losses of logits, in the ordinary and in the log domain.
 
-Every loss here is a function of one number per sample, the gap Q: how far the right answer leads.
+Every loss here but one is a function of one number per sample, the gap Q: how far the right answer leads.
 
 ============================  =====================================  =========================
 ``logistic``, ``exponential``  Q = y f(x), y in {-1, +1}              ℓ = log(1 + e^-Q), e^-Q
@@ -11,8 +11,12 @@ Every loss here is a function of one number per sample, the gap Q: how far the r
 For cross-entropy this is -log softmax_y, written so that nothing is lost when the loss is small. In terms of
 Q in float64, log ℓ is exact to rounding however small ℓ is: a mean loss of 10^-881 is the number -2028.6.
 
+``square`` has no gap: ℓ = ½‖f(x) - y‖², summed over the outputs, and averaged over the samples as the others are
+(Cohen et al. 2021).
+
 Shapes: logits (…, N, k), with k = 1 for the three one-logit losses; labels (N,) or (…, N), floating ±1 or 0/1
-for one logit and int64 classes for cross-entropy, as ``prepare_labels`` gives them.
+for one logit and int64 classes for cross-entropy, as ``prepare_labels`` gives them. For ``square`` labels are
+one number per sample where k = 1, and otherwise targets (N, k) or int64 classes, which stand for their one-hot rows.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ __all__ = [
     "prepare_labels",
 ]
 
-Loss = Literal["logistic", "exponential", "bce", "cross-entropy"]
+Loss = Literal["logistic", "exponential", "bce", "cross-entropy", "square"]
 
 
 def mean_loss(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
@@ -46,6 +50,8 @@ def mean_loss(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
     >>> mean_loss(torch.tensor([[0.0], [0.0]]), torch.tensor([1.0, -1.0]), "logistic").item()
     0.6931471824645996
     """
+    if loss == "square":
+        return (_misses(logits, y).square().sum(dim=-1) / 2).mean(dim=-1)
     q = gaps(logits, y, loss)
     return (torch.exp(-q) if loss == "exponential" else -functional.logsigmoid(q)).mean(dim=-1)
 
@@ -60,6 +66,8 @@ def loss_gradient(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
     tensor([[-4.2484e-18,  4.2484e-18]])
     """
     samples = logits.shape[-2]
+    if loss == "square":
+        return _misses(logits, y) / samples
     if loss == "cross-entropy":
         target = _columns(y, logits)
         others = torch.softmax(logits, dim=-1).scatter(-1, target, 0.0)
@@ -76,6 +84,8 @@ def gaps(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
     >>> gaps(torch.tensor([[3.0, 1.0, 1.0]]), torch.tensor([0]), "cross-entropy")  # 2 - log 2
     tensor([1.3069])
     """
+    if loss == "square":
+        raise InputError("The loss 'square' is no function of a gap: ask for its mean_loss or loss_gradient.")
     if loss != "cross-entropy":
         return logits.squeeze(-1) * _signs(y, loss)
     target = _columns(y, logits)
@@ -89,6 +99,8 @@ def log_mean_loss(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
     >>> log_mean_loss(torch.tensor([[2028.0]]), torch.tensor([1.0]), "logistic").item()
     -2028.0
     """
+    if loss == "square":
+        return mean_loss(logits.double(), y, loss).log()
     log_losses = _log_loss(gaps(logits.double(), y, loss), loss)
     return torch.logsumexp(log_losses, dim=-1) - math.log(log_losses.shape[-1])
 
@@ -103,6 +115,9 @@ def log_loss_gradient(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
     tensor([[-1.]], dtype=torch.float64)
     """
     logits = logits.double()
+    if loss == "square":
+        mean = mean_loss(logits, y, loss)[..., None, None]
+        return torch.where(mean > 0, loss_gradient(logits, y, loss) / mean, 0.0)
     q = gaps(logits, y, loss)
     share = torch.softmax(_log_loss(q, loss), dim=-1)
     # ℓ'/ℓ = -σ(-Q)/log(1 + e^-Q) for the logistic loss; beyond Q = 40 it is -1 + e^-Q/2, which is -1.
@@ -137,6 +152,8 @@ def prepare_labels(y: Tensor, *, loss: Loss, outputs: int, dtype: torch.dtype) -
     """
     if loss not in get_args(Loss):
         raise InputError(f"There is no loss {loss!r}: {nearest(str(loss), get_args(Loss))}")
+    if loss == "square":
+        return _prepare_targets(y, outputs, dtype)
     if y.dim() != 1 or y.numel() == 0:
         raise InputError(f"y has shape {tuple(y.shape)}: pass one label per sample, shape (N,) with N ≥ 1.")
     if loss == "cross-entropy":
@@ -155,20 +172,40 @@ def prepare_labels(y: Tensor, *, loss: Loss, outputs: int, dtype: torch.dtype) -
     return y.to(dtype)
 
 
-def _prepare_classes(y: Tensor, outputs: int) -> Tensor:
+def _prepare_classes(y: Tensor, outputs: int, *, of: str = "Cross-entropy") -> Tensor:
     if outputs < 2:
         raise InputError(
             "Cross-entropy over one output is always zero: use outputs=2 or more, or the loss 'bce'."
         )
     classes = y.long()
     if y.is_floating_point() and not torch.equal(classes.to(y), y):
-        raise InputError("Cross-entropy wants whole numbers as classes; y holds fractions.")
+        raise InputError(f"{of} wants whole numbers as classes; y holds fractions.")
     if int(classes.min()) < 0 or int(classes.max()) >= outputs:
         raise InputError(
-            f"Cross-entropy over {outputs} outputs wants classes 0 … {outputs - 1}; "
+            f"{of} over {outputs} outputs wants classes 0 … {outputs - 1}; "
             f"y holds {_few(torch.unique(classes).tolist())}."
         )
     return classes
+
+
+def _prepare_targets(y: Tensor, outputs: int, dtype: torch.dtype) -> Tensor:
+    if y.numel() > 0 and y.shape[1:] == (outputs,):
+        return y.to(dtype).squeeze(-1) if outputs == 1 else y.to(dtype)
+    if y.dim() != 1 or y.numel() == 0:
+        raise InputError(
+            f"y has shape {tuple(y.shape)}: for {outputs} outputs the loss 'square' wants targets (N, {outputs}) "
+            "or one label per sample, (N,)."
+        )
+    return y.to(dtype) if outputs == 1 else _prepare_classes(y, outputs, of="The square loss")
+
+
+def _misses(logits: Tensor, y: Tensor) -> Tensor:
+    """f(x) - y, the shape of the logits."""
+    if logits.shape[-1] == 1:
+        return logits - y.unsqueeze(-1)
+    if y.is_floating_point():
+        return logits - y
+    return logits - functional.one_hot(y, logits.shape[-1]).to(logits)
 
 
 def _log_loss(q: Tensor, loss: Loss) -> Tensor:

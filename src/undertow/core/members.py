@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -61,10 +62,37 @@ def over_members(
         members = len(next(iter(weights.values())))
         states, buffers = _apart(weights, members), _apart(constants, members)
         samples = x.unbind(0) if own else [x] * members
-        return torch.stack([one(*each) for each in zip(states, buffers, samples, strict=True)])
+        calls = [partial(one, *each) for each in zip(states, buffers, samples, strict=True)]
+        capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
+        return torch.stack(_side_by_side(calls) if capturing else [call() for call in calls])
 
     convolves = any(isinstance(module, _CONVOLUTIONS) for module in template.modules())
     return in_turn if convolves or one_by_one else mapped
+
+
+_STREAMS: dict[torch.device, list[torch.cuda.Stream]] = {}
+
+
+def _side_by_side(calls: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
+    """The results of the calls, each on a stream of its own: in a graph that is being captured these become branches.
+
+    Small convolutions then fill a GPU together. Backward passes run on the streams of their forward ones, and what
+    follows on the present stream waits for all of them.
+    """
+    if len(calls) == 1:
+        return [calls[0]()]
+    here = torch.cuda.current_stream()
+    streams = _STREAMS.setdefault(here.device, [])
+    while len(streams) < len(calls):
+        streams.append(torch.cuda.Stream(here.device))  # type: ignore[no-untyped-call]
+    results = []
+    for stream, call in zip(streams, calls, strict=False):
+        stream.wait_stream(here)
+        with torch.cuda.stream(stream):
+            results.append(call())
+    for stream in streams[: len(calls)]:
+        here.wait_stream(stream)
+    return results
 
 
 def _apart(stacked: State, members: int) -> list[dict[str, Tensor]]:

@@ -9,6 +9,7 @@ from undertow.data.lower_bound import LowerBoundData
 from undertow.data.mixture import MixtureData
 from undertow.data.named_data import NamedData
 from undertow.data.network_features import FeaturesData
+from undertow.data.separable import SeparableData
 from undertow.data.slabs import SlabsData
 from undertow.data.table_data import TableData
 
@@ -20,6 +21,7 @@ DATA_SETS: tuple[type[DataSection], ...] = (
     AxisClustersData,
     SlabsData,
     LowerBoundData,
+    SeparableData,
     FeaturesData,
     NamedData,
     TableData,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,7 +145,7 @@ class LinePlot:
             return []
         order = order_of(tidy[self.dash], self.dashes)
         scale: Any = altair.Undefined
-        if isinstance(self.dashes, dict):
+        if isinstance(self.dashes, Mapping):
             scale = altair.Scale(domain=order, range=[list(self.dashes[label]) for label in order])
         return [
             altair.StrokeDash(

@@ -24,6 +24,7 @@ from undertow.core.tensor_files import pack
 from undertow.execution.build import build_data, build_network, build_points, build_recipe
 from undertow.execution.checkpoint import Workspace
 from undertow.execution.footprint import check_memory
+from undertow.execution.loss_pace import LossPace
 from undertow.execution.measuring import GroupMeasures
 from undertow.execution.threads import threads_for
 from undertow.store.lock import Lock
@@ -58,14 +59,14 @@ def run_group(
     group: Group,
     *,
     stop: Callable[[], bool] = lambda: False,
-    on_progress: Callable[[int, int], None] = lambda *_: None,
+    on_progress: Callable[[int, int, str], None] = lambda *_: None,
     checkpoint_seconds: float = 30.0,
     device: torch.device | str | None = None,
     keep_weights: bool = True,
 ) -> GroupOutcome:
     """Bring every trial of the group to its end, or to a checkpoint when ``stop()`` becomes true.
 
-    ``on_progress(step, steps)`` is called a few times a second. Without ``keep_weights`` the trained networks are
+    ``on_progress(step, steps, note)`` is called a few times a second. Without ``keep_weights`` the trained networks are
     not stored, only what was measured of them.
     """
     with Lock(store.path / "locks" / f"{group.id}.lock") as lock:
@@ -87,8 +88,9 @@ def run_group(
                     run.save()
                     saved = time.monotonic()
                 run.advance()
-                on_progress(run.progress, run.steps)
-                beacon.tell(run.progress, run.steps, run.records)
+                note = run.pace.note
+                on_progress(run.progress, run.steps, note)
+                beacon.tell(run.progress, run.steps, run.records, note)
             notes = run.publish(keep_weights=keep_weights)
         _clean(store, group)
         return GroupOutcome(group.id, "finished", len(missing), notes)
@@ -127,6 +129,7 @@ class _Run:
         self.trainer = Trainer(self._networks, x, y, recipes, device=self._device)
         self.steps = self.trainer.total_steps
         self.measures = GroupMeasures(self.group.trials, self.points, self.trainer)
+        self.pace = LossPace(self.trainer)
         checkpoint = self.workspace.load()
         if checkpoint is None:
             self.records += self.measures.take(ended=self.ended)
@@ -163,6 +166,7 @@ class _Run:
         self._train(steps)
         elapsed = time.monotonic() - began
         self.seconds["training"] += elapsed
+        self.pace.look()
         self._chunk = max(1, min(2 * self._chunk, int(steps * _RESPONSIVE / max(elapsed, 1e-6))))
         # Before any checkpoint can be taken at this step: a checkpoint knows the records of its step.
         if self.step == due or self.ended:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from undertow.config.trial import TrialConfig
@@ -42,6 +44,11 @@ class GroupMeasures:
         self.observes = any(True for _ in self._observing())
         self.seconds: dict[str, float] = {}
         self._seen = [-1] * len(trials)  # each network's steps when it was last measured
+        self._by_level = any(schedule.level for schedule in self._schedules)
+        # Decimal logarithms of the loss and of t when each measure was last taken of each network, where these decide.
+        self._levels = torch.full(
+            (2, len(pairs) if self._by_level else 0, len(trials)), math.inf, dtype=torch.float64
+        )
         self._before: dict[int, dict[str, Tensor]] = {}
         if trainer.revocable:
             self._remember()
@@ -92,27 +99,62 @@ class GroupMeasures:
         that have kept the same number are measured together.
         """
         running = [index for index, runs in enumerate(self._trainer.running()) if runs]
-        if not self._trainer.revocable:
+        if not self._trainer.apart and not self._by_level:
             return self._read(running, ended=ended)
         records = bytearray()
-        steps, last = self._trainer.steps(), self._trainer.total_steps
-        for step in sorted({steps[index] for index in running}):
-            # Those that went back stand where they have been measured already.
-            here = [index for index in running if steps[index] == step and self._seen[index] != step]
-            records += self._read(here, ended=step == last)
+        now = self._present_levels()
+        steps, finished = self._trainer.steps(), self._trainer.finished()
+        # Those that went back, or ended before, stand where they have been measured already.
+        moved = [index for index in running if self._seen[index] != steps[index]]
+        alike: dict[tuple[int, bool, tuple[bool, ...]], list[int]] = {}
+        for index in moved:
+            due = tuple(self._has_passed(place, index, now) for place in range(len(self._schedules)))
+            alike.setdefault((steps[index], finished[index], due), []).append(index)
+        for (_, last, passed), members in sorted(alike.items()):
+            records += self._read(members, ended=last, passed=passed, now=now)
         self._seen = steps
         return bytes(records)
 
-    def _read(self, members: Sequence[int], *, ended: bool) -> bytes:
-        """Records of networks that stand at the same step, of each measure that is due or, at the end, of all."""
+    def _present_levels(self) -> Tensor | None:
+        """Decimal logarithms of the loss and of t of every network, (2, M), where measures are taken by them."""
+        if not self._by_level:
+            return None
+        times = torch.tensor(self._trainer.log_time(), dtype=torch.float64)
+        return torch.stack([self._trainer.log_loss(), times]) / math.log(10)
+
+    def _has_passed(self, place: int, member: int, now: Tensor | None) -> bool:
+        """Whether a measure taken by decades is due for this network."""
+        level = self._schedules[place].level
+        if level is None or now is None:
+            return False
+        row = 0 if level[0] == "loss" else 1
+        return self._schedules[place].passed(float(self._levels[row, place, member]), float(now[row, member]))
+
+    def _read(
+        self,
+        members: Sequence[int],
+        *,
+        ended: bool,
+        passed: Sequence[bool] = (),
+        now: Tensor | None = None,
+    ) -> bytes:
+        """Records of networks that stand at the same step, of each measure that is due or, at the end, of all.
+
+        ``passed`` tells for each measure whether a decade that it is taken at has been ``passed``.
+        """
         records = bytearray()
         if not members:
             return bytes(records)
         step, epoch = self._trainer.steps()[members[0]], self._trainer.epochs()[members[0]]
         networks = [self._networks[index] for index in members]
-        for measure, schedule, limit in zip(self._measures, self._schedules, self._limits, strict=True):
-            if not (ended or self._is_due(schedule, step, members[0])):
+        for place, (measure, schedule, limit) in enumerate(
+            zip(self._measures, self._schedules, self._limits, strict=True)
+        ):
+            over = bool(passed) and passed[place]
+            if not (ended or over or self._is_due(schedule, step, members[0])):
                 continue
+            if now is not None:
+                self._levels[:, place, members] = now[:, members]
             began = time.monotonic()
             chosen = measure if callable(measure) else [measure[index] for index in members]
             name = _each(measure)[0].name
@@ -123,7 +165,7 @@ class GroupMeasures:
                 trial = self._trials[index].id
                 records += encode_all(Record(trial, step, epoch, name, *reading) for reading in readings)
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
-        for index, told in self._told(members):
+        for index, told in self._told(members if records or self._trainer.revocable else ()):
             trial = self._trials[index].id
             records += encode_all(
                 Record(trial, step, epoch, "steps", key, value) for key, value in told.items()
@@ -132,13 +174,15 @@ class GroupMeasures:
 
     def _is_due(self, schedule: Schedule, step: int, member: int) -> bool:
         """Whether the step is measured, or where networks stand at ends of epochs alone, any since the last one was."""
+        if schedule.level is not None and step > 0:
+            return False
         if not self._trainer.revocable or step == 0:
             return schedule.due(step)
         return schedule.next(self._seen[member]) <= step
 
     def _told(self, members: Sequence[int]) -> Iterator[tuple[int, dict[str, float]]]:
-        """What records say of the steps themselves, where epochs may be taken back."""
-        if self._trainer.revocable:
+        """What records say of the steps themselves, where members go apart or decades decide."""
+        if members and (self._trainer.apart or self._by_level):
             told = self._trainer.told()
             yield from ((index, told[index]) for index in members)
 
@@ -151,11 +195,14 @@ class GroupMeasures:
             for key, own in self._keyed().items()
             for name, tensor in self._before.get(id(own), {}).items()
         }
-        return {**state_of_all(self._keyed()), **before}
+        levels = {"levels": self._levels} if self._by_level else {}
+        return {**state_of_all(self._keyed()), **before, **levels}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Give the trackers their tensors back, on the trainer's device."""
-        here = {name: tensor.to(self._x.device) for name, tensor in state.items()}
+        if self._by_level:
+            self._levels = state["levels"].clone().cpu()
+        here = {name: tensor.to(self._x.device) for name, tensor in state.items() if name != "levels"}
         restore_all(self._keyed(), {name: t for name, t in here.items() if not name.startswith("before/")})
         self._before = {
             id(own): {

@@ -29,8 +29,8 @@ class Watch:
     ) -> None:
         """The sweep is over."""
 
-    def progress(self, group: Group, step: int, steps: int) -> None:
-        """The group has made ``step`` of ``steps`` steps."""
+    def progress(self, group: Group, step: int, steps: int, note: str = "") -> None:
+        """The group has made ``step`` of ``steps`` steps; ``note`` is what else there is to say of it."""
 
     def ended(self, group: Group, *, finished: bool) -> None:
         """The group is over, or will be tried again."""
@@ -44,6 +44,7 @@ class _Counting(Watch):
         self._endings = Endings()
         self._size: dict[str, int] = {}
         self._steps: dict[str, float] = {}  # the share of its steps that each group has made
+        self._notes: dict[str, str] = {}
 
     @property
     def completed(self) -> float:
@@ -53,14 +54,16 @@ class _Counting(Watch):
         """How many trials' time has gone by when groups have made these shares of their steps."""
         return sum(self._size[group] * self._endings.time_of(share) for group, share in steps.items())
 
-    def progress(self, group: Group, step: int, steps: int) -> None:
+    def progress(self, group: Group, step: int, steps: int, note: str = "") -> None:
         self._size[group.id] = len(group.trials)
+        self._notes[group.id] = note
         self._steps[group.id] = step / max(steps, 1)
         self._endings.seen(group.id, self._steps[group.id], self._clock())
 
     def ended(self, group: Group, *, finished: bool) -> None:
         self._size[group.id] = len(group.trials)
         self._steps[group.id] = 1.0 if finished else 0.0
+        self._notes.pop(group.id, None)
         self._endings.ended(group.id, self._clock(), finished=finished)
 
 
@@ -75,11 +78,12 @@ class Bars(_Counting):
             MofNCompleteColumn(),
             TextColumn("{task.fields[unit]}"),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
             console=console,
             transient=True,
             refresh_per_second=2,  # drawing more often than that costs more than the store
         )
-        self._study = self._bars.add_task(study, total=trials, completed=done, unit="trials")
+        self._study = self._bars.add_task(study, total=trials, completed=done, unit="trials", note="")
         self._running: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
@@ -91,12 +95,12 @@ class Bars(_Counting):
     ) -> None:
         self._bars.stop()
 
-    def progress(self, group: Group, step: int, steps: int) -> None:
-        super().progress(group, step, steps)
+    def progress(self, group: Group, step: int, steps: int, note: str = "") -> None:
+        super().progress(group, step, steps, note)
         if group.id not in self._running:
             name = f"  {group.id[:8]} × {len(group.trials)}"
-            self._running[group.id] = self._bars.add_task(name, total=steps, unit="steps")
-        self._bars.update(self._running[group.id], completed=step)
+            self._running[group.id] = self._bars.add_task(name, total=steps, unit="steps", note="")
+        self._bars.update(self._running[group.id], completed=step, note=note)
         self._bars.update(self._study, completed=int(self.completed))
 
     def ended(self, group: Group, *, finished: bool) -> None:
@@ -123,8 +127,8 @@ class Lines(_Counting):
         self._began = self._told = clock()
         self._resumed: dict[str, float] = {}  # the steps that groups had made when they were taken up again
 
-    def progress(self, group: Group, step: int, steps: int) -> None:
-        super().progress(group, step, steps)
+    def progress(self, group: Group, step: int, steps: int, note: str = "") -> None:
+        super().progress(group, step, steps, note)
         self._resumed.setdefault(group.id, self._steps[group.id])
         self._tell()
 
@@ -147,6 +151,8 @@ class Lines(_Counting):
             f"{self._study}: {int(self.completed)} of {self._trials} trials after {_minutes(elapsed)}{still}",
             markup=False,
         )
+        for note in filter(None, self._notes.values()):
+            self._console.print(f"  {note}", markup=False)
 
 
 def _minutes(seconds: float) -> str:

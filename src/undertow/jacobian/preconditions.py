@@ -16,7 +16,7 @@ from undertow.core.outputs import OutputChoice
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.trace import leave_no_trace
 
-__all__ = ["PLACE_MATTERS", "Network", "check_input", "check_network", "prepare"]
+__all__ = ["PLACE_MATTERS", "Network", "check_input", "check_network", "prepare", "refuse_train_mode"]
 
 Network: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -102,7 +102,7 @@ def prepare(
     if not isinstance(f, nn.Module):
         return f, x
     if tokens or output is not None or extras:
-        _refuse_train_mode(f)
+        refuse_train_mode(f)
     with leave_no_trace(f, device=x.device):
         return adapted(f, x, output=output, extras=extras)
 
@@ -115,7 +115,7 @@ def check_network(f: Network, x: Tensor) -> Tensor:
     gradient: a cotangent on some rows must leave exactly zero on the others. (Its place in the batch must not matter
     either: see :mod:`undertow.jacobian.precisions`.)
     """
-    _refuse_train_mode(f)
+    refuse_train_mode(f)
     whole, chosen = f, torch.arange(min(len(x), 4))
     if len(chosen) == 1:
         chosen = torch.zeros(2, dtype=torch.int64)
@@ -169,7 +169,8 @@ def _refuse_parts(f: Network, x: Tensor) -> Tensor:
     return x.detach()
 
 
-def _refuse_train_mode(f: Network) -> None:
+def refuse_train_mode(f: Network) -> None:
+    """Refuse layers that make samples depend on each other, or outputs on chance, while they train."""
     if not isinstance(f, nn.Module):
         return
     for name, module in f.named_modules():

@@ -18,6 +18,7 @@ __all__ = ["MEASURES", "Listed", "MeasureRegistry", "measure"]
 MEASURES = MeasureRegistry(
     Listed("stable-rank", "undertow.measures.rank:StableRank", truth="below"),
     Listed("energy", "undertow.measures.energy:Energy", truth="above"),
+    Listed("sharpness", "undertow.measures.sharpness:Sharpness", truth="above"),
     Listed("collaboration", "undertow.measures.collaboration:Collaboration"),
     Listed("loss", "undertow.measures.loss:Loss"),
     Listed("accuracy", "undertow.measures.clean_accuracy:Accuracy"),
@@ -54,8 +55,10 @@ MEASURES = MeasureRegistry(
         "undertow.measures.feature_distance:FeatureDistance",
         truth={"*:upper": "below", "*": "above"},
     ),
-    Listed("kkt", "undertow.probe.kkt:KktResiduals"),
-    Listed("kkt-network", "undertow.probe.kkt:KktNetwork"),
+    Listed("kkt", "undertow.measures.kkt:KktResiduals"),
+    Listed("kkt-network", "undertow.measures.kkt_network:KktNetwork"),
+    Listed("margins", "undertow.measures.margins:Margins"),
+    Listed("direction", "undertow.measures.direction:DirectionOfWeights"),
     Listed("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
     Listed("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),
     Listed(

@@ -1,42 +1,80 @@
-"""How nearly a network is a KKT point of the margin problem (Lyu & Li 2020; Frei et al. 2023)."""
+"""How nearly a network is a KKT point of the margin problem (Lyu & Li 2020, §4.4; Frei et al. 2023)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from copy import deepcopy
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import torch
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
-from undertow.core.errors import InputError, ModelError
-from undertow.core.losses import Loss, labels_of_classes, log_loss_gradient, prepare_labels
+from undertow.core.errors import InputError, ModelError, nearest
+from undertow.core.losses import log_loss_gradient
+from undertow.core.scoring import (
+    LossName,
+    chosen_parameters,
+    double_copy,
+    margins_of,
+    pair_gaps,
+    scores_of,
+)
+from undertow.core.sections import Count, NonNegative, Text
+from undertow.core.status import Status
+from undertow.measures.homogeneity import homogeneity_of
+from undertow.measures.kkt_dense import dense_multipliers
+from undertow.measures.kkt_multipliers import best_multipliers
+from undertow.measures.named_measure import NamedMeasure
+from undertow.measures.pair_gradients import PairGradients
+from undertow.measures.reading import Reading, labels_for
 
-__all__ = ["Kkt", "kkt"]
+__all__ = ["KktMethod", "KktResiduals", "KktResult", "kkt"]
+
+KktMethod = Literal["gram", "dense"]
+_METHODS = ("gram", "dense")
 
 
 @dataclass(frozen=True, eq=False)
-class Kkt:
-    """Residuals of the KKT conditions of min ½‖θ‖² such that q_i(θ) ≥ 1, all unchanged when θ is scaled.
+class KktResult:
+    """Residuals of the KKT conditions of (P): min ½‖θ‖² such that s_y(x_n) − s_j(x_n) ≥ 1 for all n and j ≠ y.
 
-    ``margin_gap`` > 0 says that every point is classified; without that the rest means nothing.
+    All are unchanged when a homogeneous network is scaled. Without ``feasible`` the rest means nothing.
     """
 
     residual: float
-    """‖θ − Σ_i λ_i ∇q_i‖/‖θ‖ for the best λ ≥ 0: 0 at a KKT point, 1 where no multipliers help."""
+    """‖θ − Σ λ_nj ∇(s_y − s_j)‖/‖θ‖ for the λ found: 0 at a KKT point, 1 where no multipliers help."""
     slackness: float
-    """Σ λ_i (q_i − q_min)/Σ λ_i q_i for the same λ: 0 when only the smallest margins carry weight."""
+    """Σ λ_nj (q_nj − q_min)/Σ λ_nj q_nj: 0 when only the smallest margins carry weight."""
     misalignment: float
-    """1 − cos(θ, −∇L), the part of stationarity that gradient descent's own multipliers give."""
+    """1 − cos(θ, −∇𝓛), the part of stationarity that gradient descent's own multipliers give."""
     multipliers: Tensor
-    """λ (N,), for θ scaled to norm 1."""
+    """λ of (P) at θ/q_min^(1/L), where the smallest margin is 1: (N,) for one logit, (N, k) for k classes with zeros
+    at the right one. On a linear network these are the duals of the support vector machine. Without a measured order,
+    or where a point is misclassified, for θ scaled to norm 1."""
     margins: Tensor
-    """q_i (N,), in the log domain's float64."""
+    """q_n = min_j q_nj, (N,) in float64."""
+    error: float
+    """The root of residual² + slack², which the λ minimise, is at most this above what any λ ≥ 0 reach; infinite where
+    nothing is known."""
+    order: float
+    constraints: int
+    """How many constraints had a place in the Gram matrix at the end."""
+    kinks: int
+    """How many points had a unit at its kink, whose slope was free."""
+    status: Status
+    sentence: str
 
     @property
     def margin_gap(self) -> float:
+        """q_min."""
         return float(self.margins.min())
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every point is classified correctly: scaled up, the network then meets all constraints."""
+        return self.margin_gap > 0
 
 
 def kkt(
@@ -44,90 +82,212 @@ def kkt(
     x: Tensor,
     y: Tensor,
     *,
-    loss: Loss = "logistic",
+    loss: LossName = "auto",
     parameters: Sequence[str] = (),
-) -> Kkt:
-    """Residuals of the KKT conditions at the network's parameters, or at those whose names begin as given.
+    kinks: float = 1e-6,
+    limit: int = 5000,
+    method: KktMethod = "gram",
+    max_rounds: int = 30,
+) -> KktResult:
+    """Residuals of the KKT conditions at the network's parameters, and the multipliers that come nearest.
 
-    q_i = y_i f(x_i) for one logit, s_y − max_{j≠y} s_j otherwise, with gradients as autograd takes them at
-    kinks. The λ minimise the sum of squares of both residuals, stationarity and Σ λ_i (q_i − q_min)/‖θ‖: a
-    non-negative least squares problem. (With more points than parameters, stationarity alone does not determine
-    them.) The misalignment uses ∇ log L, which exists however small the loss is. Everything in float64.
+    The λ minimise the sum of squares of both residuals, stationarity and Σ λ_nj (q_nj − q_min)/‖θ‖, over λ ≥ 0, by
+    an active set on the Gram matrix of the constraints' gradients. The ``limit`` smallest margins are taken in first;
+    then every constraint is priced by one forward pass with derivatives, and those that would help are taken in
+    until ``error`` says that no λ does better. Everything is in float64, and the misalignment uses ∇log 𝓛, which
+    exists however small the loss is.
+
+    Args:
+        net: A module that turns points (N, …) into scores (N, k), or (N,) for one logit.
+        x: The points trained on.
+        y: Classes 0 … k−1; for one logit 0/1 or ±1.
+        loss: Of the misalignment; ``"auto"`` is logistic for one logit, cross-entropy for several.
+        parameters: Beginnings of the names of what was trained; all where empty.
+        kinks: A ReLU (or leaky ReLU) module whose input is within this share of zero, relative to the largest that the
+            unit has on these points, is at its kink: its slope is any between both sides, as Clarke's derivative has
+            it. The default frees only what rounding could have put on either side; 0 takes autograd's slopes.
+            Ties of max-pooling and rectifiers that are no modules keep autograd's slopes. With one hidden layer
+            the best slopes are found; with more, good ones, and ``error`` does not cover better ones.
+        limit: Constraints in the Gram matrix at first.
+        method: ``"dense"`` takes the nearest rival of each point only, autograd's slopes and all gradients as one
+            matrix: small networks, for comparison.
+        max_rounds: How often constraints may be taken in.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 1.0]]))
     >>> x, y = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([1, 1])
     >>> found = kkt(net, x, y)                                  # the hard-margin SVM: w = x₁ + x₂
     >>> round(found.residual, 6), round(found.slackness, 6), [round(v, 4) for v in found.multipliers.tolist()]
-    (0.0, 0.0, [0.7071, 0.7071])
+    (0.0, 0.0, [1.0, 1.0])
     >>> _ = net.weight.data.copy_(torch.tensor([[2.0, 1.0]]))
     >>> found = kkt(net, x, y)                                  # 2x₁ + x₂, but the margin of x₁ is not the smallest
     >>> round(found.residual, 3), round(found.slackness, 3)
     (0.149, 0.385)
     """
-    net, x = deepcopy(net).double().eval(), x.double()
-    named = dict(net.named_parameters())
-    chosen = {n: p for n, p in named.items() if not parameters or n.startswith(tuple(parameters))}
-    if not chosen:
-        raise InputError(f"no parameter begins with {' or '.join(parameters)}: they are {', '.join(named)}.")
-    theta = torch.cat([p.detach().flatten() for p in chosen.values()])
-    size = theta.norm()
-    if not size > 0:
+    if method not in _METHODS:
+        raise InputError(f"method = {method!r} is unknown; {nearest(str(method), _METHODS)}")
+    if limit < 1 or max_rounds < 1 or kinks < 0:
+        raise InputError(
+            f"limit = {limit!r} and max_rounds = {max_rounds!r} must be 1 or more, kinks = {kinks!r} 0 or more."
+        )
+    copied, points = double_copy(net), x.double() if x.is_floating_point() else x
+    theta = chosen_parameters(copied, parameters)
+    if not any(bool(weight.any()) for weight in theta.values()):
         raise ModelError("every parameter is zero: there is no direction to test.")
-    with torch.enable_grad():
-        logits = net(x)
-        outputs = logits.shape[-1]
-        labels = prepare_labels(labels_of_classes(y, loss=loss), loss=loss, outputs=outputs, dtype=x.dtype)
-        slopes = log_loss_gradient(logits.detach(), labels, loss)
-        descent = torch.autograd.grad(logits, list(chosen.values()), -slopes)
-    descent_flat = torch.cat([g.flatten() for g in descent])
-    cosine = float(descent_flat @ theta / (descent_flat.norm() * size).clamp(min=1e-300))
-    fixed = {name: p.detach() for name, p in named.items()}
-    signs = labels if loss in ("logistic", "exponential") else 2 * labels - 1
-
-    def margin(weights: dict[str, Tensor], sample: Tensor, label: Tensor) -> Tensor:
-        scores: Tensor = functional_call(net, {**fixed, **weights}, (sample[None],))[0]
-        if outputs == 1:
-            return scores[0] * label
-        own = torch.arange(outputs, device=scores.device) == label
-        return (scores * own).sum() - scores.masked_fill(own, -torch.inf).amax()
-
-    target = signs if outputs == 1 else labels
-    weights = {name: p.detach() for name, p in chosen.items()}
-    with torch.no_grad():
-        margins = vmap(lambda s, t: margin(weights, s, t))(x, target)
-    parts = zip(torch.split(x, 64), torch.split(target, 64), strict=True)
-    gradients = torch.cat([_gradients(margin, weights, samples, labels) for samples, labels in parts])
-    multipliers, residual = _nonnegative(gradients, theta / size, (margins - margins.min()) / size)
-    weighed = float((multipliers * margins).sum())
-    excess = float((multipliers * (margins - margins.min())).sum())
-    slackness = excess / weighed if weighed > 0 else 1.0
-    return Kkt(residual, slackness, 1 - cosine, multipliers, margins)
-
-
-def _gradients(
-    margin: Callable[[dict[str, Tensor], Tensor, Tensor], Tensor],
-    weights: dict[str, Tensor],
-    samples: Tensor,
-    labels: Tensor,
-) -> Tensor:
-    """∇q_i of every sample, (N, P), each with its own copy of the weights (``torch.func.grad`` loads a compiler)."""
-    copies = {name: p.expand(len(samples), *p.shape).clone().requires_grad_() for name, p in weights.items()}
-    with torch.enable_grad():
-        margins = vmap(margin)(copies, samples, labels)
-        found = torch.autograd.grad(margins.sum(), list(copies.values()))
-    return torch.cat([each.flatten(1) for each in found], dim=1)
+    scores = scores_of(copied, points)
+    _, labels, named = margins_of(scores, y, loss)
+    if not bool(torch.isfinite(scores).all()):
+        raise ModelError("the network gives scores that are not finite: it diverged, or is too large.")
+    signs = None if named == "cross-entropy" else (2 * labels - 1 if named == "bce" else labels)
+    gradients = PairGradients(
+        copied, points, labels=labels if signs is None else None, signs=signs, names=list(theta)
+    )
+    descent = gradients.combined(-log_loss_gradient(scores, labels, named))
+    if method == "dense":
+        solved = _dense(copied, points, labels, loss=named, outputs=scores.shape[1], names=list(theta))
+    else:
+        gaps = pair_gaps(scores, labels, named)
+        solved = _gram(gradients, gaps, theta, limit=limit, kinks=kinks, max_rounds=max_rounds)
+    smallest = float(solved.margins.min())
+    carried = float((solved.multipliers * solved.gaps).sum())
+    excess = float((solved.multipliers * (solved.gaps - solved.margins.min())).sum())
+    scaling = homogeneity_of(copied, points, parameters=parameters)
+    multipliers = _of_problem(solved.multipliers, theta, smallest, scaling.order)
+    return KktResult(
+        residual=solved.residual,
+        slackness=excess / carried if carried > 0 else 1.0,
+        misalignment=1 - _cosine(theta, descent),
+        multipliers=multipliers.flatten() if scores.shape[1] == 1 else multipliers,
+        margins=solved.margins,
+        error=solved.error,
+        order=scaling.order,
+        constraints=solved.constraints,
+        kinks=solved.kinks,
+        status=solved.status,
+        sentence=_sentence(smallest, solved, scaling.sentence),
+    )
 
 
-def _nonnegative(gradients: Tensor, theta: Tensor, excess: Tensor) -> tuple[Tensor, float]:
-    """argmin over λ ≥ 0 of ‖θ − Gᵀλ‖² + ⟨excess, λ⟩², and the first of both norms there; G is (N, P)."""
-    from scipy.optimize import nnls
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """λ for θ scaled to norm 1, beside the gaps of its constraints, and how it was found."""
 
-    # Columns of Gᵀ = Q R: ‖θ − Gᵀλ‖² = ‖Qᵀθ − Rλ‖² + what of θ is outside the span.
-    Q, R = torch.linalg.qr(gradients.T)
-    inside = Q.T @ theta
-    rows = torch.cat([R, excess[None]]).cpu().numpy()
-    goal = torch.cat([inside, inside.new_zeros(1)]).cpu().numpy()
-    solved, _ = nnls(rows, goal, maxiter=30 * len(gradients))
-    multipliers = torch.from_numpy(solved).to(theta)
-    return multipliers, float((theta - multipliers @ gradients).norm())
+    multipliers: Tensor
+    gaps: Tensor
+    margins: Tensor
+    residual: float
+    error: float
+    constraints: int
+    kinks: int
+    status: Status
+
+
+def _dense(net: nn.Module, x: Tensor, labels: Tensor, **options: Any) -> _Solved:
+    found = dense_multipliers(net, x, labels, **options)
+    return _Solved(
+        found.value, found.margins, found.margins, found.residual, math.inf, len(x), 0, Status.EXACT
+    )
+
+
+def _gram(gradients: PairGradients, gaps: Tensor, theta: Mapping[str, Tensor], **options: Any) -> _Solved:
+    found = best_multipliers(gradients, gaps, theta, **options)
+    smallest = gaps.amin(1)
+    return _Solved(
+        multipliers=found.value,
+        gaps=gaps.where(gaps.isfinite(), smallest[:, None]),  # of no constraint: its λ is 0
+        margins=smallest,
+        residual=found.residual,
+        error=max(found.total - found.bound, 0.0),
+        constraints=found.constraints,
+        kinks=found.kinks,
+        status=Status.CONVERGED if found.converged else Status.MAX_STEPS,
+    )
+
+
+def _cosine(theta: Mapping[str, Tensor], descent: Mapping[str, Tensor]) -> float:
+    one = torch.cat([weight.flatten() for weight in theta.values()])
+    other = torch.cat([descent[name].flatten() for name in theta])
+    return float(other @ one / (other.norm() * one.norm()).clamp(min=1e-300))
+
+
+def _of_problem(value: Tensor, theta: Mapping[str, Tensor], smallest: float, order: float) -> Tensor:
+    """λ of (P) from λ̂ with θ/‖θ‖ = Σ λ̂ ∇q(θ): at θ/q^(1/L) gradients are q^((1−L)/L) of those at θ."""
+    if not smallest > 0 or math.isnan(order):
+        return value
+    size = math.hypot(*(float(weight.norm()) for weight in theta.values()))
+    return value * math.exp(math.log(size) + (order - 2) / order * math.log(smallest))
+
+
+def _sentence(smallest: float, solved: _Solved, scaling: str) -> str:
+    if not smallest > 0:
+        return (
+            f"A point is misclassified (its margin is {smallest:.3g}), so no scaling of the network meets the "
+            "constraints: train on until every point is classified."
+        )
+    if not solved.status.ok:
+        return (
+            f"Other multipliers may leave up to {solved.error:.2g} less: raise max_rounds or limit, or take fewer "
+            "points."
+        )
+    return scaling
+
+
+class KktResiduals(NamedMeasure):
+    """How nearly the network is a KKT point of the margin problem, on the probe's points: those trained on.
+
+    Readings: ``residual``, ``slackness``, ``misalignment`` as in :class:`KktResult`, ``margin`` = q_min/‖θ‖ and
+    ``supporting``, the share of points with a positive multiplier. ``parameters`` are the beginnings of the names of
+    what was trained (all where empty).
+
+    ``method`` "dense" is what the first trials were stored with: one constraint for each point, all gradients as one
+    matrix. With "gram" every rival of a point is a constraint, slopes within ``kinks`` of a kink are free, and
+    the residual has an error.
+    """
+
+    # Without which the first trials were stored: written only where they are not these, and so no identity changes.
+    UNWRITTEN: ClassVar[dict[str, Any]] = {"method": "dense", "kinks": 1e-6, "constraints": 5000}
+
+    name: ClassVar[str] = "kkt"
+    loss: Literal["logistic", "exponential", "bce", "cross-entropy"] = "logistic"
+    parameters: tuple[Text, ...] = ()
+    method: KktMethod = "dense"
+    kinks: NonNegative = 1e-6
+    constraints: Count = 5000
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        found = kkt(
+            net,
+            x,
+            labels_for(self, y),
+            loss=self.loss,
+            parameters=self.parameters,
+            method=self.method,
+            kinks=self.kinks,
+            limit=self.constraints,
+        )
+        size = sum(
+            float(p.detach().double().square().sum())
+            for name, p in net.named_parameters()
+            if not self.parameters or name.startswith(self.parameters)
+        )
+        error = found.error if math.isfinite(found.error) else None
+        yield "residual", found.residual, error
+        yield "slackness", found.slackness, None
+        yield "misalignment", found.misalignment, None
+        yield "margin", found.margin_gap / size**0.5, None
+        most = float(found.multipliers.max())
+        carrying = found.multipliers > 1e-6 * most
+        yield (
+            "supporting",
+            float((carrying if carrying.dim() == 1 else carrying.any(1)).double().mean()),
+            None,
+        )
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = handler(self)
+        return {
+            name: value
+            for name, value in written.items()
+            if name not in self.UNWRITTEN or value != self.UNWRITTEN[name]
+        }

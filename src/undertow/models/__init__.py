@@ -1,5 +1,6 @@
 """The networks the papers train, built on the CPU from a seeded generator."""
 
+from undertow.models.cnn import CnnModel, cnn
 from undertow.models.grouped_centres import GroupedModel
 from undertow.models.initialisation import Gaussian, He, Initialisation, Scaled
 from undertow.models.mlp import MlpModel, mlp
@@ -9,9 +10,11 @@ from undertow.models.polynomial_relu import PolynomialReLU, activation
 from undertow.models.prelu import PreluModel, prelu_network
 from undertow.models.resnet import ResNetModel, resnet
 from undertow.models.two_layer import TwoLayerModel, two_layer
+from undertow.models.vgg import Vgg16Model, vgg16
 
 __all__ = [
     "MODELS",
+    "CnnModel",
     "Gaussian",
     "GroupedModel",
     "He",
@@ -25,11 +28,14 @@ __all__ = [
     "ResNetModel",
     "Scaled",
     "TwoLayerModel",
+    "Vgg16Model",
     "activation",
+    "cnn",
     "mlp",
     "prelu_network",
     "resnet",
     "two_layer",
+    "vgg16",
 ]
 
 MODELS: tuple[type[ModelSection], ...] = (
@@ -39,5 +45,7 @@ MODELS: tuple[type[ModelSection], ...] = (
     PreluModel,
     NearestModel,
     ResNetModel,
+    CnnModel,
+    Vgg16Model,
 )
 """A new model is a file in this folder and a line here: what the section ``model`` of a configuration can be."""

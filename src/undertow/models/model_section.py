@@ -54,4 +54,5 @@ class ReadOutModel(ModelSection):
         """As many as the settings say, or as data and loss ask for."""
         if self.outputs is not None:
             return self.outputs
-        return dataset.classes if loss == "cross-entropy" else 1
+        several = loss == "cross-entropy" or (loss == "square" and dataset.classes > 2)
+        return dataset.classes if several else 1

@@ -137,6 +137,12 @@ class Probe:
         start = self.measured.seen()
         self.measures = tuple(_followed(measure, start, training) for measure, _ in pairs)
         self.schedules = tuple(Schedule(own) for _, own in pairs)
+        for schedule in self.schedules:
+            if schedule.level is not None:
+                raise InputError(
+                    f"every = {schedule.every!r} goes by the training loss, which a probe is not told: call the probe "
+                    "itself, probe(step=…), whenever the loss has passed a power of ten."
+                )
         self.trial = trial
         self.records: list[Record] = []
         self._step = self._epoch = 0

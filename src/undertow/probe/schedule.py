@@ -1,17 +1,20 @@
-"""When a measure is taken: every epoch, every k steps, at geometrically spaced steps, or at the ends alone."""
+"""When a measure is taken: by epochs, steps, decades of the loss or of the time, or at the ends alone."""
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from undertow.core.errors import InputError, nearest
 
-__all__ = ["Every", "Schedule"]
+__all__ = ["LEVELS", "Every", "Schedule"]
 
-Every = Literal["epoch", "log", "ends", "end"] | int
-_WORDS = ("epoch", "log", "ends", "end")
+Every = Literal["epoch", "log", "ends", "end"] | int | str
+_WORDS = ("epoch", "log", "ends", "end", "decade")
+LEVELS = r"^(?:(\d{1,4}(?:\.\d{1,4})?) )?(time-)?decades?$"
+_LOOKS = 8  # steps, at least, between two looks at the loss
 _NEVER = 2**62
 
 
@@ -24,6 +27,10 @@ class Schedule:
     before training and after it. ``"end"``: after it alone. When training is over, no schedule can know: whoever
     runs it says so.
 
+    ``"decade"``, ``"10 decades"``: whenever the training loss has passed the next power of ten, or the tenth; and
+    ``"0.5 time-decades"``: the same of t = Σ η. Steps alone do not tell that, so whoever trains asks ``passed`` after
+    every epoch (where these are short, every eighth step or so), which ``next`` gives.
+
     >>> Schedule("log").upto(20)
     [0, 1, 2, 3, 4, 5, 6, 8, 9, 11, 13, 16, 19]
     >>> Schedule(3).upto(10)
@@ -32,6 +39,8 @@ class Schedule:
     [0, 4, 8]
     >>> Schedule("ends").upto(9), Schedule("end").upto(9)
     ([0], [])
+    >>> Schedule("10 decades").level, Schedule("10 decades").passed(-19.9, -20.3)
+    (('loss', 10.0), True)
     """
 
     every: Every
@@ -39,7 +48,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if isinstance(self.every, str):
-            if self.every not in _WORDS:
+            if self.every not in _WORDS and self.level is None:
                 hint = nearest(self.every, _WORDS)
                 raise InputError(f"every = {self.every!r} is no schedule; {hint} Or give a number of steps.")
         elif not isinstance(self.every, int) or isinstance(self.every, bool) or self.every < 1:
@@ -48,8 +57,28 @@ class Schedule:
         if self.steps_per_epoch < 1:
             raise InputError(f"steps_per_epoch = {self.steps_per_epoch!r}: an epoch has at least one step.")
 
+    @property
+    def level(self) -> tuple[Literal["loss", "time"], float] | None:
+        """What is measured at every so many decades of what; None where steps decide."""
+        found = re.match(LEVELS, self.every) if isinstance(self.every, str) else None
+        if found is None or float(found[1] or 1) == 0:
+            return None
+        return "time" if found[2] else "loss", float(found[1] or 1)
+
+    def passed(self, before: float, now: float) -> bool:
+        """Whether between two decimal logarithms, of the loss or of t, a level lies that is to be measured."""
+        if self.level is None or math.isnan(now) or now == before:
+            return False
+        quantity, size = self.level
+        if math.isinf(before):
+            return math.isfinite(now)
+        down = -1 if quantity == "loss" else 1
+        return math.floor(down * now / size) > math.floor(down * before / size)
+
     def due(self, step: int) -> bool:
-        """Whether ``step`` (completed steps so far) is measured."""
+        """Whether ``step`` (completed steps so far) is measured; at decades, for step 0 alone."""
+        if self.level is not None:
+            return step == 0
         return self.every != "end" if step == 0 else self.next(step - 1) == step
 
     def next(self, step: int) -> int:
@@ -61,11 +90,15 @@ class Schedule:
             j = ((step + 1) ** 4 - 1).bit_length()
             return math.isqrt(math.isqrt(1 << j))
         stride = self.every if isinstance(self.every, int) else self.steps_per_epoch
+        if self.level is not None:
+            stride *= -(-_LOOKS // stride)
         return (step // stride + 1) * stride
 
     def upto(self, last: int) -> list[int]:
         """Every due step from 0 to ``last``, the end of training not counted."""
         steps = [0] if self.due(0) else []
+        if self.level is not None:
+            return steps
         step = 0
         while (step := self.next(step)) <= last:
             steps.append(step)

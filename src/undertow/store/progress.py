@@ -35,7 +35,7 @@ class Progress:
 
     ``steps`` is 0 while data and networks are still being prepared; ``since`` is the step that this attempt
     began with; ``rate`` is in steps per second, measuring included, and None until it is known. ``started``
-    and ``time`` (of this sign of life) are seconds since 1970.
+    and ``time`` (of this sign of life) are seconds since 1970. ``note`` is what else there is to say.
     """
 
     group: str
@@ -48,6 +48,7 @@ class Progress:
     time: float
     host: str
     pid: int
+    note: str = ""
 
     @classmethod
     def parse(cls, data: bytes) -> Progress:
@@ -91,7 +92,7 @@ class Beacon:
         self._begun = False
         self._write(0, 0)  # preparing: the trials are running, no step is known
 
-    def tell(self, step: int, steps: int, records: bytes | bytearray) -> None:
+    def tell(self, step: int, steps: int, records: bytes | bytearray, note: str = "") -> None:
         """A sign of life, unless the last one is less than a second old; ``records`` are all so far."""
         now = time.monotonic()
         if now - self._told < self._every and self._since is not None and step < steps:
@@ -105,7 +106,7 @@ class Beacon:
             self._seen.popleft()
         with contextlib.suppress(OSError):
             self._append(records)
-        self._write(step, steps)
+        self._write(step, steps, note)
 
     def _append(self, records: bytes | bytearray) -> None:
         path = self._folder / "live.jsonl"
@@ -117,7 +118,7 @@ class Beacon:
                 file.write(records[self._records :])
         self._begun, self._records = True, len(records)
 
-    def _write(self, step: int, steps: int) -> None:
+    def _write(self, step: int, steps: int, note: str = "") -> None:
         document = Progress(
             group=self._group,
             trials=self._trials,
@@ -129,6 +130,7 @@ class Beacon:
             time=time.time(),
             host=platform.node(),
             pid=os.getpid(),
+            note=note,
         )
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)

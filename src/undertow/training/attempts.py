@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -20,11 +21,18 @@ class Attempts:
     from before the try are put back where the rule does not keep it. Nothing draws from a generator: the order of
     a try follows from (seed, epochs kept, tries of this epoch).
 
-    A network with all its epochs, or with too many failed tries of one, waits for the others.
+    A network with all its epochs, one whose log-loss is at most ``stop``, and one with too many failed tries of an
+    epoch wait for the others. ``log_loss`` is that of the last epoch kept, ``log_time`` the log of Σ η over its steps.
     """
 
     def __init__(
-        self, rule: RateRule, base: Tensor, horizon: Horizon, changing: Mapping[str, Tensor]
+        self,
+        rule: RateRule,
+        base: Tensor,
+        horizon: Horizon,
+        changing: Mapping[str, Tensor],
+        *,
+        stop: float | None = None,
     ) -> None:
         self._rule, self._horizon = rule, horizon
         self._changing = changing
@@ -34,6 +42,11 @@ class Attempts:
             torch.zeros(len(base), dtype=torch.int64, device=base.device) for _ in range(3)
         )
         self.lost = torch.zeros(len(base), dtype=torch.bool, device=base.device)
+        self._stop = -math.inf if stop is None else stop
+        self.log_loss, self.log_time = (
+            torch.full((len(base),), limit, dtype=torch.float64, device=base.device)
+            for limit in (math.inf, -math.inf)
+        )
 
     def look(self, log_loss: Tensor) -> Tensor:
         """Note which networks this batch is hopeless for; which take the step on it, (M,) bool."""
@@ -43,10 +56,17 @@ class Attempts:
     @property
     def waiting(self) -> Tensor:
         """Which networks have come to their end, (M,) bool."""
-        return (self.epochs >= self._horizon.epochs) | (self.failed >= self._rule.most_tries)
+        return (self.epochs >= self._horizon.epochs) | (self.failed >= self._rule.most_tries) | self.reached
 
-    def settle(self, log_loss: Tensor, out: Tensor) -> Tensor:
+    @property
+    def reached(self) -> Tensor:
+        """Which networks have kept an epoch with the loss that training was to end at, (M,) bool."""
+        return (self.log_loss <= self._stop) & (self.epochs > 0)
+
+    def settle(self, log_loss: Tensor, out: Tensor, log_rates: Tensor) -> Tensor:
         """Keep the try or take it back, given each network's loss after it; which were kept, (M,) bool.
+
+        ``log_rates`` are the logs of the effective rates of its steps.
 
         Networks that are ``out`` of training, (M,) bool, neither keep nor lose anything.
         """
@@ -59,6 +79,9 @@ class Attempts:
             before = self._before[name]
             before.copy_(now.where(per_member(kept, now), before))
             now.copy_(before)
+        longer = torch.logaddexp(self.log_time, log_rates + math.log(self._horizon.steps_per_epoch))
+        self.log_time.copy_(longer.where(kept, self.log_time))
+        self.log_loss.copy_(log_loss.where(kept, self.log_loss))
         self.epochs.add_(kept)
         self.tries.add_(trying)
         self.failed.copy_(torch.where(kept, 0, self.failed + (trying & ~kept)))
@@ -72,6 +95,8 @@ class Attempts:
             "attempts.tries": self.tries,
             "attempts.failed": self.failed,
             "attempts.lost": self.lost,
+            "attempts.log_loss": self.log_loss,
+            "attempts.log_time": self.log_time,
             **{f"rate.{name}": tensor for name, tensor in self.state.items()},
             **{f"before.{name}": tensor for name, tensor in self._before.items()},
         }

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from undertow.core.errors import ModelError
 from undertow.core.members import over_members
 from undertow.training.ensemble import Ensemble
+from undertow.training.stacked import StackedMLP, dense_layers
 
-__all__ = ["MappedNetworks"]
+__all__ = ["MappedNetworks", "stack_networks"]
 
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 _DROPOUTS = (nn.modules.dropout._DropoutNd,)
@@ -97,3 +98,13 @@ class MappedNetworks(Ensemble):
                 "training wants logits of shape (N, k), with k = 1 for one logit."
             )
         return logits
+
+
+def stack_networks(
+    networks: Sequence[nn.Module], *, frozen: Sequence[str], dtype: torch.dtype, device: torch.device
+) -> Ensemble:
+    """Networks of one architecture as one: fully connected ones on stacked weights, any other ones mapped."""
+    layers = dense_layers(networks[0])
+    if layers is None:
+        return MappedNetworks(networks, frozen=frozen, dtype=dtype, device=device)
+    return StackedMLP(networks, layers, frozen=frozen, dtype=dtype, device=device)

@@ -66,9 +66,17 @@ class TrainingSection(Section):
         rate: How the length of a step is decided (``undertow.training.rates``), or the rule's name.
         objective: Whether a step follows ∇L or ∇log L of its batch.
         log_below: Steps follow ∇log L only where log L of the batch is below this, and ∇L elsewhere.
+        stop_below: Training ends, for each network by itself, once log₁₀ of the mean loss over all of the training set
+            is at most this: -20 is a loss of 10^-20. It is looked at after every epoch that is kept, and where steps
+            are few in an epoch, after every eighth step or so. ``epochs`` stays the most that are made.
     """
 
-    UNWRITTEN: ClassVar[dict[str, Any]] = {"rate": "constant", "objective": "loss", "log_below": None}
+    UNWRITTEN: ClassVar[dict[str, Any]] = {
+        "rate": "constant",
+        "objective": "loss",
+        "log_below": None,
+        "stop_below": None,
+    }
     """Without which the first trials were stored: written only where they are not these; no identity changes."""
 
     optimizer: DirectionSection = GradientDescent(name="gd")
@@ -84,6 +92,7 @@ class TrainingSection(Section):
     rate: RateSection = Constant()
     objective: Objective = "loss"
     log_below: Real | None = None
+    stop_below: Annotated[float, Field(strict=True, ge=-1e6, le=1e3)] | None = None
 
     @field_validator("optimizer", "rate", mode="wrap")
     @classmethod

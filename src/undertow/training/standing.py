@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from undertow.training.batches import Turn
 from undertow.training.divergence import MemberState
 from undertow.training.recipe import Recipe
-from undertow.training.step import Step
+from undertow.training.step import NEVER, Step
 
 __all__ = ["Standing"]
 
@@ -27,15 +28,18 @@ class Standing:
     def look(self) -> None:
         """Ask the device, which waits for it."""
         self.diverged: list[bool] = self._step.watch.diverged()
+        self._ended: list[int] = self._step.ended.tolist()
+        self._reached = [ended < NEVER for ended in self._ended]
         self._own = self._step.attempts is not None
         if (attempts := self._step.attempts) is not None:
             self._epochs: list[int] = attempts.epochs.tolist()
             self._tries: list[int] = attempts.tries.tolist()
             self._failed: list[int] = attempts.failed.tolist()
+            self._reached = attempts.reached.tolist()
 
     def epochs(self, made: int) -> list[int]:
         """Epochs that each member has completed and kept."""
-        return list(self._epochs) if self._own else [made // self._per_epoch] * len(self._rates)
+        return list(self._epochs) if self._own else [step // self._per_epoch for step in self.steps(made)]
 
     def tries(self, made: int) -> list[int]:
         """How often each member has passed over the data."""
@@ -45,7 +49,30 @@ class Standing:
         """Updates that each member has kept; those of a try under way do not count."""
         if self._own:
             return [epochs * self._per_epoch for epochs in self._epochs]
-        return [made] * len(self._rates)
+        return [min(made, ended) for ended in self._ended]
+
+    def finished(self, made: int) -> list[bool]:
+        """Which members have made all their epochs, or come to the loss that training was to end at."""
+        most = self._wanted * self._per_epoch
+        return [there or steps >= most for steps, there in zip(self.steps(made), self._reached, strict=True)]
+
+    def told(self, made: int, log_losses: Sequence[float]) -> list[dict[str, float]]:
+        """What each member's records say of its steps.
+
+        ``tries`` so far, ``log10_rate`` of the next step's effective rate, ``log10_loss`` of the mean loss over the
+        training set, and from the first step kept on ``log_time``, the natural log of t = Σ η over the effective rates.
+        """
+        logs = zip(self._step.log_rates().tolist(), log_losses, self._step.log_time().tolist(), strict=True)
+        return [
+            {"tries": float(tries), "log10_rate": rate / math.log(10), "log10_loss": loss / math.log(10)}
+            | ({"log_time": time} if time > -math.inf else {})
+            for tries, (rate, loss, time) in zip(self.tries(made), logs, strict=True)
+        ]
+
+    @property
+    def all_stopped(self) -> bool:
+        """Whether no member takes a further step, where they go in step."""
+        return all(out or there for out, there in zip(self.diverged, self._reached, strict=True))
 
     def turns(self) -> list[Turn] | None:
         """Which epoch each member tries and how often it has failed; None where they are in step."""
@@ -57,8 +84,8 @@ class Standing:
 
     def unfinished(self, made: int) -> list[int]:
         """The epochs of each member that goes on."""
-        both = zip(self.epochs(made), self.running(), strict=True)
-        return [epochs for epochs, runs in both if runs and epochs < self._wanted]
+        each = zip(self.epochs(made), self.running(), self._reached, strict=True)
+        return [epochs for epochs, runs, there in each if runs and not there and epochs < self._wanted]
 
     def member(self, index: int, made: int) -> MemberState:
         """Status, step and, where it diverged, the reason."""
@@ -71,7 +98,7 @@ class Standing:
                 "loss from rising: another learning rate, or more steps in an epoch, may help."
             )
             return MemberState("diverged", step, reason, tries)
-        finished = self.epochs(made)[index] >= self._wanted
+        finished = self._reached[index] or self.epochs(made)[index] >= self._wanted
         return MemberState("finished" if finished else "running", step, None, tries)
 
     def _given_up(self, index: int) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from undertow.core.errors import StoreError
 from undertow.core.losses import loss_gradient, mean_loss
 from undertow.training.attempts import Attempts
 from undertow.training.batches import Batches
@@ -18,8 +19,9 @@ from undertow.training.gradients import BatchGradients
 from undertow.training.rates import Constant, Horizon
 from undertow.training.recipe import Recipe
 
-__all__ = ["Step"]
+__all__ = ["NEVER", "Step"]
 
+NEVER = 2**62
 _LARGEST = {"cpu": 2**24, "cuda": 2**27}  # activations that one pass may hold; a larger batch is cut in parts
 
 
@@ -40,6 +42,7 @@ class Step:
     ) -> None:
         recipe = recipes[0]
         self.ensemble = ensemble
+        self._stop = None if recipe.stop_below is None else recipe.stop_below * math.log(10)
         self._loss, self._rule, self._direction = recipe.loss, recipe.rate, recipe.direction
         self._x, self._y = batches.x, batches.y
         self._horizon = Horizon(recipe.epochs, batches.per_epoch, self._ignorance())
@@ -48,6 +51,8 @@ class Step:
         )
         self._rates = self._base.to(ensemble.dtype)
         self.count = torch.zeros((), dtype=torch.int64, device=ensemble.device)
+        self.ended = torch.full((ensemble.size,), NEVER, dtype=torch.int64, device=ensemble.device)
+        self._log_time = torch.full_like(self._base, -math.inf)
         largest = _LARGEST.get(ensemble.device.type, _LARGEST["cpu"])
         largest = max(1, largest // ensemble.floats_per_sample(self._x[:1]))
         trained = {name: ensemble.weights[name] for name in ensemble.trained}
@@ -74,10 +79,14 @@ class Step:
         self._reference = self._source.reference(
             log_loss
         ).clone()  # what the last step's gradient was divided by
+        self._sums_time = self.attempts is None and not (
+            isinstance(self._rule, Constant) and not self._source.in_logs
+        )
         begin = log_loss.exp()
         self.watch = DivergenceWatch(begin, dtype=ensemble.dtype)
         if self.attempts is not None:  # later, what is out of bounds is taken back
             self.watch.look(begin.to(self._rates), self.count)
+            self.attempts.log_loss.copy_(log_loss)
 
     def take(self, x: Tensor, y: Tensor) -> None:
         """One update on a batch that all share, (B, …), or on each member's own, (M, B, …)."""
@@ -87,6 +96,7 @@ class Step:
             running = self._look(*self._source.add(x, y, onto=self._gradients))
             self._silence(running)
             self._look_ahead(x, y, running)
+            self._sum_time(running)
             rates = torch.where(running, self._present_rates(), 0.0)
             self._direction.step(self.ensemble.weights, self._gradients, self._memory, rates)
         self.count.add_(1)
@@ -98,7 +108,21 @@ class Step:
     def settle(self) -> Tensor:
         """At the end of a try: keep the epoch or take it back; which members kept it, (M,) bool."""
         assert self.attempts is not None, "only where epochs may be taken back"
-        return self.attempts.settle(self.log_loss(), self.watch.out)
+        return self.attempts.settle(self.log_loss(), self.watch.out, self.log_rates())
+
+    def look_for_end(self) -> None:
+        """Note which members have come to the loss that training is to end at; they take no further step."""
+        if self._stop is not None and self.attempts is None:
+            there = (self.log_loss() <= self._stop) & (self.ended == NEVER) & ~self.watch.out
+            self.ended.copy_(torch.where(there, self.count, self.ended))
+
+    def log_time(self) -> Tensor:
+        """log t, t = Σ η over the effective rates of the steps that each member has kept, (M,) float64."""
+        if self.attempts is not None:
+            return self.attempts.log_time
+        if self._sums_time:
+            return self._log_time
+        return self._base.log() + torch.minimum(self.count, self.ended).double().log()
 
     def log_loss(self) -> Tensor:
         """Natural log of each member's mean loss over the whole data set, (M,) float64."""
@@ -126,9 +150,25 @@ class Step:
             "watch.ceiling": self.watch.ceiling,
             "watch.step": self.watch.step,
             "watch.loss": self.watch.loss,
+            **({"log_time": self._log_time} if self._sums_time else {}),
+            **({"ended": self.ended} if self._stop is not None and self.attempts is None else {}),
             **self._changing(),
             **({} if self.attempts is None else self.attempts.tensors()),
         }
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what ``tensors`` gave, of a step of the same networks, data and recipes."""
+        tensors = self.tensors()
+        ours = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
+        theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in state.items()}
+        if ours != theirs:
+            name = next(name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name))
+            raise StoreError(
+                f"This state is of another training run: {name!r} is {theirs.get(name, 'missing')} in it and "
+                f"{ours.get(name, 'missing')} here. Restore it with the networks and recipes that made it."
+            )
+        for name, tensor in tensors.items():
+            tensor.copy_(state[name])
 
     def _changing(self) -> dict[str, Tensor]:
         """What a step changes of the members themselves."""
@@ -141,7 +181,7 @@ class Step:
     def _attempts(self) -> Attempts | None:
         if not self._rule.revocable:
             return None
-        return Attempts(self._rule, self._base, self._horizon, self._changing())
+        return Attempts(self._rule, self._base, self._horizon, self._changing(), stop=self._stop)
 
     def _ignorance(self) -> float:
         """Log of the loss where all outputs are zero."""
@@ -151,7 +191,8 @@ class Step:
     def _descend(self, x: Tensor, y: Tensor) -> None:
         """w ← w - η ∇L, added to the weights where it is computed: no gradient is written and read again."""
         logits, kept = self.ensemble.forward(x, own=y.dim() == 2)
-        running = self.watch.look(mean_loss(logits, y, self._loss), self.count)
+        running = self._going_on(self.watch.look(mean_loss(logits, y, self._loss), self.count))
+        self._sum_time(running)
         slopes = loss_gradient(logits, y, self._loss) * -per_member(self._present_rates(), logits)
         slopes.masked_fill_(~per_member(running, slopes), 0.0)
         self.ensemble.backward(kept, slopes, onto=self.ensemble.weights)
@@ -169,7 +210,20 @@ class Step:
             self._reference.copy_(reference)
         if self.attempts is not None:
             return self.attempts.look(loss) & ~self.watch.out
-        return self.watch.look(loss if reference is None else loss.exp().to(self._rates), self.count)
+        return self._going_on(
+            self.watch.look(loss if reference is None else loss.exp().to(self._rates), self.count)
+        )
+
+    def _going_on(self, running: Tensor) -> Tensor:
+        """Without the members that have come to the loss that training is to end at."""
+        return running if self._stop is None else running & (self.ended == NEVER)
+
+    def _sum_time(self, running: Tensor) -> None:
+        """Add this step's effective rate to t, in logs, where it is not the same in every step."""
+        if self._sums_time:
+            rates = self._rule.rates(self._base, self.count, {}, self._horizon).log()
+            rates = rates - self._reference if self._source.in_logs else rates
+            self._log_time.copy_(torch.logaddexp(self._log_time, rates).where(running, self._log_time))
 
     def _look_ahead(self, x: Tensor, y: Tensor, running: Tensor) -> None:
         """Where the direction wants the gradient of another place, take it there."""

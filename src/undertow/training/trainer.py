@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from undertow.core.errors import InputError, StoreError
+from undertow.core.errors import InputError
 from undertow.core.losses import prepare_labels
 from undertow.core.precision import deterministic_convolutions, matmul_precision
 from undertow.training.batches import Batches
 from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
-from undertow.training.ensemble import Ensemble
-from undertow.training.mapped import MappedNetworks
+from undertow.training.mapped import stack_networks
 from undertow.training.recipe import Recipe, shared_recipe
-from undertow.training.stacked import StackedMLP, dense_layers
 from undertow.training.standing import Standing
 from undertow.training.step import Step
 from undertow.training.taken import StepTaken
@@ -25,6 +22,7 @@ from undertow.training.taken import StepTaken
 __all__ = ["Trainer"]
 
 _LOOK_EVERY = 256  # steps between two questions to the device whether a member diverged
+_LOOK_AT_LOSS = 8  # steps, at least, between two looks at the loss of the whole training set
 _HOPE_EVERY = {"cpu": 1, "cuda": 32}  # and whether a try has become hopeless for all
 
 
@@ -72,7 +70,7 @@ class Trainer:
             )
         recipe = self._recipe = shared_recipe(recipes)
         place = x.device if device is None else torch.device(device)
-        ensemble = _stack(networks, recipe, place)
+        ensemble = stack_networks(networks, frozen=recipe.frozen, dtype=recipe.torch_dtype, device=place)
         with matmul_precision(recipe.matmul_precision):
             x = x.detach().to(device=place, dtype=recipe.torch_dtype)
             outputs = ensemble.logits(x[:1]).shape[-1]
@@ -90,6 +88,7 @@ class Trainer:
         self.device = place
         self.step = 0
         self.revocable = recipe.rate.revocable
+        self.apart = self.revocable or recipe.stop_below is not None
         self._first_rates = self._step.effective_rates()
         self._settled: list[StepTaken | None] | None = None  # what became of a try that has just ended
 
@@ -129,7 +128,16 @@ class Trainer:
         """Whether every member has finished or diverged."""
         if self.revocable:
             return not self._standing.unfinished(self.step)
-        return self.step >= self.total_steps or all(self._standing.diverged)  # asked in every step
+        return self.step >= self.total_steps or self._standing.all_stopped  # asked in every step
+
+    def finished(self) -> list[bool]:
+        """Which members have made all their epochs, or come to the loss that training was to end at."""
+        return self._standing.finished(self.step)
+
+    @property
+    def look_every(self) -> int:
+        """Steps between two looks at the whole training set's loss: an epoch, or several where they are short."""
+        return self._batches.per_epoch * -(-_LOOK_AT_LOSS // self._batches.per_epoch)
 
     def members(self) -> list[MemberState]:
         """Status, step and, where it diverged, the reason, for every member."""
@@ -146,12 +154,12 @@ class Trainer:
         return self._first_rates
 
     def told(self) -> list[dict[str, float]]:
-        """For each member its tries so far, and the decimal logarithm of the effective rate that its next step has."""
-        rates = self._step.log_rates().tolist()
-        return [
-            {"tries": float(tries), "log10_rate": rate / math.log(10)}
-            for tries, rate in zip(self.tries(), rates, strict=True)
-        ]
+        """What each member's records say of its steps: see ``Standing.told``."""
+        return self._standing.told(self.step, self.log_loss().tolist())
+
+    def log_time(self) -> list[float]:
+        """log t of each member, t = Σ η over the effective rates of the steps that it has kept."""
+        return self._step.log_time().tolist()
 
     def taken(self) -> list[StepTaken | None]:
         """What became of each member's last update; None where it made none (waits for the device).
@@ -165,6 +173,9 @@ class Trainer:
         if self._step.attempts is not None:
             still = (~self._step.attempts.lost & ~self._step.attempts.waiting).tolist()
             moved = [runs and goes_on for runs, goes_on in zip(moved, still, strict=True)]
+        else:
+            both = zip(moved, self.steps(), strict=True)
+            moved = [runs and steps == self.step for runs, steps in both]
         return [StepTaken(rate) if goes else None for rate, goes in zip(rates, moved, strict=True)]
 
     @property
@@ -184,6 +195,11 @@ class Trainer:
 
         Exact far below the smallest float. For a member that diverged, with the weights that it stopped at.
         """
+        attempts = self._step.attempts
+        if attempts is not None and self.step % self._batches.per_epoch == 0:
+            return (
+                attempts.log_loss.cpu().clone()
+            )  # of the last epoch kept, which is where every member stands
         with matmul_precision(self._recipe.matmul_precision):
             return self._step.log_loss().cpu()
 
@@ -207,6 +223,9 @@ class Trainer:
                 self.step += 1
                 if self.revocable:
                     self._end_of_try()
+                elif self.apart and self.step % self.look_every == 0:
+                    self._step.look_for_end()
+                    self._look()
                 elif self.step - self._looked_at >= _LOOK_EVERY:
                     self._look()
             if self.step == self.total_steps and not self.revocable:
@@ -245,17 +264,7 @@ class Trainer:
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from ``state``, which a trainer of the same networks, data and recipes gave."""
-        tensors = self._step.tensors()
-        ours = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
-        theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in state.items()}
-        if ours != theirs:
-            name = next(name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name))
-            raise StoreError(
-                f"This state is of another training run: {name!r} is {theirs.get(name, 'missing')} in it and "
-                f"{ours.get(name, 'missing')} here. Restore it with the networks and recipes that made it."
-            )
-        for name, tensor in tensors.items():
-            tensor.copy_(state[name])
+        self._step.restore(state)
         self.step = int(self._step.count)
         self._settled = None
         self._look()
@@ -288,10 +297,3 @@ class Trainer:
         """Ask the device who diverged and who has kept how much, which waits for it."""
         self._looked_at = self.step
         self._standing.look()
-
-
-def _stack(networks: Sequence[nn.Module], recipe: Recipe, device: torch.device) -> Ensemble:
-    layers = dense_layers(networks[0])
-    if layers is None:
-        return MappedNetworks(networks, frozen=recipe.frozen, dtype=recipe.torch_dtype, device=device)
-    return StackedMLP(networks, layers, frozen=recipe.frozen, dtype=recipe.torch_dtype, device=device)

@@ -49,7 +49,7 @@ def attempt(
     group: Group,
     *,
     stop: Callable[[], bool],
-    on_progress: Callable[[int, int], None],
+    on_progress: Callable[[int, int, str], None],
     checkpoint_seconds: float,
     keep_weights: bool,
 ) -> GroupOutcome:
@@ -114,10 +114,10 @@ def _work(orders: Orders, group: Group) -> GroupOutcome:
     )
 
 
-def read_progress(store: Store, group: Group) -> tuple[int, int] | None:
+def read_progress(store: Store, group: Group) -> tuple[int, int, str] | None:
     """How far a group in another process is, if it has said so."""
     told = progress.read_progress(store.path / "work" / group.id)
-    return (told.step, told.steps) if told and told.steps else None
+    return (told.step, told.steps, told.note) if told and told.steps else None
 
 
 @contextlib.contextmanager

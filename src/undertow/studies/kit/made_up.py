@@ -38,7 +38,8 @@ def faults(study: Study) -> list[str]:
         for claim in study.claims
         if claim.figure is not None and claim.figure not in names
     ]
-    read = {part for each in (*study.claims, *study.figures) for part in each.parts}
+    read = {part for claim in study.claims for part in claim.parts}
+    read |= {part for figure in study.figures for part in figure.parts}
     return found + [
         f"the part {part!r} is neither judged nor drawn" for part in study.parts if part not in read
     ]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-
-import polars
+from typing import TYPE_CHECKING
 
 from undertow.config.study_names import OWN_SEEDS
 from undertow.probe.records import COLUMNS
@@ -14,6 +13,9 @@ from undertow.store.store import Store
 from undertow.store.stored_study import StoredStudy
 from undertow.studies import STUDIES, find
 from undertow.studies.kit.study import SCALES, Study
+
+if TYPE_CHECKING:
+    import polars
 
 __all__ = ["Reproduction", "reproductions"]
 
@@ -46,7 +48,7 @@ class Reproduction:
         """The records of some of the parts; grid columns that none of them has are left out."""
         asked = frozenset(parts)
         if asked not in self._chosen:  # figures and claims ask for the same few parts again and again
-            chosen = self._records.filter(polars.col("part").is_in(list(parts)))
+            chosen = self._records.filter(self._records["part"].is_in(list(parts)))
             kept = [each.name for each in chosen if each.name in COLUMNS or each.null_count() < len(each)]
             self._chosen[asked] = chosen.select(kept)
         return self._chosen[asked]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import polars
+from typing import TYPE_CHECKING
 
 from undertow.studies.kit.claim import Claim, Finding
+
+if TYPE_CHECKING:
+    import polars
 
 __all__ = ["depends_on_unknown"]
 
@@ -16,16 +19,18 @@ def depends_on_unknown(claim: Claim, frame: polars.DataFrame, finding: Finding) 
     is asked again with numbers in their place, below and above all others of their kind. Whoever never looks at them
     finds the same three times.
     """
-    unknown = frame["value"].is_nan()
+    value = frame["value"]
+    unknown = value.is_nan()
     if not unknown.any():
         return ""
-    value = polars.col("value")
-    finite = value.filter(value.is_finite())
-    low, high = (each.over("measure", "key") for each in (finite.min(), finite.max()))
-    low, high = low.fill_null(0.0), high.fill_null(0.0)
+    kind = ["measure", "key"]
+    finite = frame.filter(value.is_finite()).select(*kind, "value").group_by(kind)
+    ends = finite.min().rename({"value": "low"}).join(finite.max().rename({"value": "high"}), on=kind)
+    placed = frame.select(kind).join(ends, on=kind, how="left", maintain_order="left")
+    low, high = placed["low"].fill_null(0.0), placed["high"].fill_null(0.0)
     far = high - low + 1.0
     for other in (low - far, high + far):
-        filled = frame.with_columns(value=polars.when(value.is_nan()).then(other).otherwise(value))
+        filled = frame.with_columns(value.zip_with(~unknown, other).alias("value"))
         if _again(claim, filled) != repr(finding):
             kinds = frame.filter(unknown).select("measure", "key").unique().sort("measure", "key").rows()
             named = ", ".join(" ".join(filter(None, kind)) for kind in kinds[:3])

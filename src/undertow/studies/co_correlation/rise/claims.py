@@ -33,6 +33,8 @@ __all__ = ["CLAIMS", "FLAT", "shares_of_rise"]
 FLAT = 0.05
 """A change of ϱ, which lies in [0, 1], that a reader of Figure 3 would call flat."""
 CLAIMS = Claims(PAPER, parts=("grid",), figure="fig-1d")
+BY_SIZE = Claims(f"{PAPER}, Property 2, Fig 6 and Appendix D", parts=("grid",), figure="fig-6")
+_LARGER = "At the same width, ϱ rises more the larger q is"
 _RISE, _Q = polars.col("rise"), polars.col("q")
 
 
@@ -193,6 +195,14 @@ def _by_kind(table: polars.DataFrame, axis: str, value: str) -> str:
     return ", ".join(f"{kind} {by_value(own, axis, value=value)}" for kind, own in kinds.items())
 
 
+@BY_SIZE.add(
+    "C-i.linear", "At the same q, ϱ rises more in wider linear networks.", axis="width", activation="linear"
+)
+@BY_SIZE.add(
+    "C-i.relu", "At the same q, ϱ rises more in wider ReLU networks.", axis="width", activation="relu"
+)
+@BY_SIZE.add("C-j.linear", f"{_LARGER} (linear networks).", axis="q", activation="linear")
+@BY_SIZE.add("C-j.relu", f"{_LARGER} (ReLU networks).", axis="q", activation="relu")
 def along(frame: polars.DataFrame, axis: str, activation: str) -> Finding:
     """Per seed the mean Spearman correlation of Δϱ with one axis, the other held fixed."""
     other = "q" if axis == "width" else "width"
@@ -206,10 +216,4 @@ def along(frame: polars.DataFrame, axis: str, activation: str) -> Finding:
     return verdict(ranks, above=0.0, within=CORRELATION, note=note)
 
 
-for _kind, _name in (("linear", "linear"), ("relu", "ReLU")):
-    _place, _of = "Property 2, Fig 6 and Appendix D", {"figure": "fig-6", "activation": _kind}
-    CLAIMS.add(
-        f"C-i.{_kind}", f"At the same q, ϱ rises more in wider {_name} networks.", _place, axis="width", **_of
-    )(along)
-    _larger = f"At the same width, ϱ rises more the larger q is ({_name} networks)."
-    CLAIMS.add(f"C-j.{_kind}", _larger, _place, axis="q", **_of)(along)
+CLAIMS.extend(BY_SIZE)

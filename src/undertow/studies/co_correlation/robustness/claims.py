@@ -6,8 +6,6 @@ claims are tested on all networks that learned, within one width, and on pairs o
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars
 
 from undertow.core.errors import InputError
@@ -94,38 +92,27 @@ def matched_pairs(table: polars.DataFrame, *, same: tuple[str, ...] = ("seed",))
     )
 
 
-_LESS: dict[str, Any] = {
-    "by": "energy",
-    "sign": -1.0,
-    "same": ("seed",),
-    "kind": "pairs of",
-    "of": "of a seed have",
-}
-_MORE: dict[str, Any] = {
-    "by": "width",
-    "sign": 1.0,
-    "same": ("seed", "q"),
-    "kind": "pairs of one q,",
-    "of": "of one seed and q have",
-}
+_MATCHED = "The same among networks of equal accuracy."
 
 
-@CLAIMS.add("C-a.matched", "The same among networks of equal accuracy.", _ENERGY, **_LESS)
-@CLAIMS.add("C-r.matched", "The same among networks of equal accuracy.", _WIDTH, **_MORE)
-def matched(
-    frame: polars.DataFrame, by: str, sign: float, same: tuple[str, ...], kind: str, of: str
-) -> Finding:
-    """Per seed over accuracy-matched pairs: +1 where robustness goes with the column as claimed, -1 where not, 0 for
-    ties. A seed without pairs has a row without a value: leaving it out would select seeds."""
+@CLAIMS.add("C-a.matched", _MATCHED, _ENERGY, column="energy", sign=-1.0, same=("seed",))
+@CLAIMS.add("C-r.matched", _MATCHED, _WIDTH, column="width", sign=1.0, same=("seed", "q"))
+def matched(frame: polars.DataFrame, column: str, sign: float, same: tuple[str, ...]) -> Finding:
+    """Per seed over accuracy-matched pairs: +1 where the more robust network is that with more of the column (less of
+    it, for ``sign`` −1), -1 where the other is, 0 for ties."""
     table, phrase = candidates(frame)
 
-    def order(column: str) -> polars.Expr:
-        return (polars.col(column).cast(polars.Float64) - polars.col(f"{column}_b")).sign()
+    def order(name: str) -> polars.Expr:
+        return (polars.col(name).cast(polars.Float64) - polars.col(f"{name}_b")).sign()
 
-    pairs = matched_pairs(table, same=same).with_columns(value=sign * order(by) * order("robust"))
+    pairs = matched_pairs(table, same=same).with_columns(value=sign * order(column) * order("robust"))
+    at_one_q = "q" in same
     if pairs.is_empty():
-        raise InputError(f"no two networks {of} accuracies within {MATCHED}")
+        which = "of one seed and q" if at_one_q else "of a seed"
+        raise InputError(f"no two networks {which} have accuracies within {MATCHED}")
+    kind = "pairs of one q," if at_one_q else "pairs of"
     note = f"effect: mean agreement over {len(pairs)} {kind} accuracy within {MATCHED} (1: always); {phrase}"
+    # A seed without pairs gets a row without a value: leaving it out would select seeds.
     every_seed = frame.select("seed").unique().join(pairs, on="seed", how="left")
     return verdict(every_seed, above=0.0, within=CORRELATION, note=note)
 

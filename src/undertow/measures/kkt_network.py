@@ -1,52 +1,24 @@
-"""The KKT conditions of the margin problem as a measure, beside the network that satisfies them on clusters."""
+"""The closed-form KKT network of clusters (Frei et al. 2023) beside a trained one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
-from undertow.core.sections import NonNegative, Text
+from undertow.core.sections import NonNegative
 from undertow.measures.cluster_centres import Clusters, clusters_in, needs_clusters
 from undertow.measures.feature_steps import two_layer_parts
-from undertow.measures.kkt import kkt
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, labels_for
 from undertow.measures.scores import check_one_logit
 from undertow.theory.frei import kkt_network, universal_direction, universal_radius
 
-__all__ = ["KktNetwork", "KktResiduals"]
-
-
-class KktResiduals(NamedMeasure):
-    """How nearly the network is a KKT point of min ½‖θ‖² with all margins ≥ 1, on the probe's points.
-
-    These should be the points trained on. ``parameters`` are the beginnings of the names of what was trained
-    (all where empty). Readings: ``residual``, ``slackness``, ``misalignment`` as in ``undertow.measures.kkt``,
-    ``margin`` = q_min/‖θ‖ and ``supporting``, the share of points with a positive multiplier.
-    """
-
-    name: ClassVar[str] = "kkt"
-    loss: Literal["logistic", "exponential", "bce", "cross-entropy"] = "logistic"
-    parameters: tuple[Text, ...] = ()
-
-    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
-        found = kkt(net, x, labels_for(self, y), loss=self.loss, parameters=self.parameters)
-        size = sum(
-            float(p.detach().double().square().sum())
-            for name, p in net.named_parameters()
-            if not self.parameters or name.startswith(self.parameters)
-        )
-        yield "residual", found.residual, None
-        yield "slackness", found.slackness, None
-        yield "misalignment", found.misalignment, None
-        yield "margin", found.margin_gap / size**0.5, None
-        most = float(found.multipliers.max())
-        yield "supporting", float((found.multipliers > 1e-6 * most).double().mean()), None
+__all__ = ["KktNetwork"]
 
 
 class KktNetwork(NamedMeasure):

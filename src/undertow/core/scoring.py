@@ -1,0 +1,141 @@
+"""A network's scores and margins on many points, in float64 and in chunks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from undertow.core.errors import InputError, ModelError
+from undertow.core.losses import Loss, labels_of_classes, prepare_labels
+
+__all__ = [
+    "LossName",
+    "as_rows",
+    "chosen_parameters",
+    "chunk_for",
+    "double_copy",
+    "loss_of",
+    "margins_of",
+    "pair_gaps",
+    "scores_of",
+    "slices",
+]
+
+LossName = Loss | Literal["auto"]
+_FLOATS = 2**24  # activations that one chunk may hold
+
+
+def double_copy(net: nn.Module, dtype: torch.dtype = torch.float64) -> nn.Module:
+    """A copy of the network in eval mode and in ``dtype``; the network itself is not touched."""
+    if not isinstance(net, nn.Module):
+        raise InputError(
+            f"net must be a torch.nn.Module, not {type(net).__name__}: put the function into a module's forward."
+        )
+    return copy.deepcopy(net).to(dtype).eval().requires_grad_(False)
+
+
+def chosen_parameters(net: nn.Module, parameters: Sequence[str]) -> dict[str, Tensor]:
+    """The parameters whose names begin as one of ``parameters``, or all; a sentence where there are none."""
+    named = {name: parameter.detach() for name, parameter in net.named_parameters()}
+    prefixes = (parameters,) if isinstance(parameters, str) else tuple(parameters)
+    chosen = {name: p for name, p in named.items() if not prefixes or name.startswith(prefixes)}
+    if not named:
+        raise ModelError("the network has no parameters: it has no norm that a margin could be measured in.")
+    if not chosen:
+        raise InputError(f"no parameter begins with {' or '.join(prefixes)}: they are {', '.join(named)}.")
+    return chosen
+
+
+def scores_of(net: nn.Module, x: Tensor, *, chunk: int | None = None) -> Tensor:
+    """Scores (N, k), with k = 1 for one logit, of points (N, …), taken ``chunk`` at a time."""
+    with torch.no_grad():
+        first = as_rows(net(x[:1]), 1)
+        size = chunk or chunk_for(net, x[:1])
+        if len(x) <= size:
+            return as_rows(net(x), len(x))
+        found = x.new_empty((len(x), first.shape[1]), dtype=first.dtype)
+        for part in slices(len(x), size):
+            found[part] = as_rows(net(x[part]), len(x[part]))
+        return found
+
+
+def as_rows(scores: object, points: int) -> Tensor:
+    """A network's output as (N, k)."""
+    if not isinstance(scores, Tensor):
+        raise ModelError(
+            f"the network returns {type(scores).__name__}, not one tensor: measure a torch.nn.Module around it that "
+            "returns its scores."
+        )
+    if scores.dim() == 0 or scores.shape[0] != points:
+        raise ModelError(
+            f"the network turns {points} points into shape {tuple(scores.shape)}: it must give (N,) or (N, k)."
+        )
+    return scores.reshape(points, -1)
+
+
+def loss_of(loss: LossName, outputs: int) -> Loss:
+    """``"auto"`` is the logistic loss of one logit and the cross-entropy of several."""
+    return ("logistic" if outputs == 1 else "cross-entropy") if loss == "auto" else loss
+
+
+def margins_of(scores: Tensor, y: Tensor, loss: LossName) -> tuple[Tensor, Tensor, Loss]:
+    """Margins q (N,), labels as the losses want them, and the loss by its name.
+
+    q = y f for one logit, with labels ±1 or 0/1, and s_y − max_{j≠y} s_j for several.
+
+    >>> margins_of(torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([0]), "auto")[0]
+    tensor([1.])
+    """
+    if not isinstance(y, Tensor) or y.shape != (len(scores),):
+        shape = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
+        raise InputError(f"y is {shape}, and there are {len(scores)} points: give one label for each.")
+    outputs = scores.shape[1]
+    named = loss_of(loss, outputs)
+    given = y.to(scores.device)
+    if named == "bce" and bool((given == -1).any()):
+        given = (given + 1) / 2
+    labels = labels_of_classes(given, loss=named)
+    labels = prepare_labels(labels, loss=named, outputs=outputs, dtype=scores.dtype)
+    return pair_gaps(scores, labels, named).amin(1), labels, named
+
+
+def pair_gaps(scores: Tensor, labels: Tensor, loss: Loss) -> Tensor:
+    """s_y − s_j for every point n and rival j, (N, k), infinite at j = y; y f, (N, 1), for one logit."""
+    if loss != "cross-entropy":
+        signs = 2 * labels - 1 if loss == "bce" else labels
+        return scores * signs[:, None]
+    own = labels[:, None]
+    return (scores.gather(1, own) - scores).scatter(1, own, torch.inf)
+
+
+def slices(count: int, size: int) -> Iterator[slice]:
+    """0 … count in slices of at most ``size``."""
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
+
+
+def chunk_for(net: nn.Module, sample: Tensor) -> int:
+    """How many points one pass takes, given one as (1, …): so many that their activations fit."""
+    with torch.no_grad():
+        return max(1, min(4096, _FLOATS // _floats_per_sample(net, sample)))
+
+
+def _floats_per_sample(net: nn.Module, sample: Tensor) -> int:
+    """How many numbers the modules without children give for one sample, given as (1, …)."""
+    sizes: list[int] = [sample.numel()]
+
+    def note(module: nn.Module, inputs: object, output: object) -> None:  # noqa: ARG001
+        sizes.append(output.numel() if isinstance(output, Tensor) else 0)
+
+    leaves = [module for module in net.modules() if not list(module.children())]
+    hooks = [module.register_forward_hook(note) for module in leaves]
+    try:
+        net(sample)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return max(1, sum(sizes))

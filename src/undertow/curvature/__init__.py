@@ -1,0 +1,1 @@
+"""Curvature of a loss in the parameters: Hessian and Gauss–Newton products, top eigenvalues and traces with errors."""

@@ -1,0 +1,270 @@
+"""Products of the Hessian or the Gauss–Newton matrix with vectors, for one network or several of one architecture.
+
+    H v = ∇⟨∇L(w), v⟩ ,        G v = Jᵀ ∇²ℓ J v .
+
+The graph of the gradient is recorded once and kept where memory allows; every product then is one backward pass through
+it, which for the first layer, often the largest, takes half the time of forward-over-reverse mode: nothing of
+the network itself is computed again. Samples that do not fit are recorded anew in chunks at every product. J v is the
+transpose of v ↦ Jᵀv, which is linear, so both matrices ask of a layer that its backward pass can be differentiated, and
+no more (an LSTM has no forward mode).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.func import functional_call
+
+from undertow.core.errors import InputError, ModelError
+from undertow.core.members import over_members
+from undertow.curvature.chosen_parameters import ChosenParameters
+from undertow.curvature.loss_over_samples import LossOverSamples
+from undertow.jacobian.memory import chunk_size, default_budget, in_chunks
+from undertow.jacobian.promotion import Promoting
+
+__all__ = ["CurvatureMatrix", "CurvatureProducts"]
+
+CurvatureMatrix = Literal["hessian", "gauss-newton"]
+Product = Callable[[list[Tensor]], list[Tensor]]
+Arithmetic = Callable[[], AbstractContextManager[object]]
+
+
+class CurvatureProducts:
+    """The symmetric matrices (P, P) of M networks on the same samples, as a product of vectors (M, P).
+
+    ``arithmetic`` gives the context in which everything is computed: in float64, or with noise.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[nn.Module],
+        chosen: ChosenParameters,
+        x: Tensor,
+        objective: LossOverSamples,
+        *,
+        matrix: CurvatureMatrix,
+        dtype: torch.dtype,
+        chunk: int | None = None,
+        memory_budget: int | None = None,
+        arithmetic: Arithmetic = nullcontext,
+        keep: bool = True,
+        counter: Counter[str] | None = None,
+    ) -> None:
+        self.networks, self.chosen, self.objective = list(networks), chosen, objective
+        self.matrix, self.dtype, self.device = matrix, dtype, x.device
+        self._options = {"chunk": chunk, "memory_budget": memory_budget}
+        self._arithmetic, self._keep, self._given_x = arithmetic, keep, x
+        self._x = x.detach().to(dtype) if x.is_floating_point() else x
+        labels = objective.labels.to(x.device)
+        self._labels = labels.to(dtype) if labels.is_floating_point() else labels
+        parameters = [dict(net.named_parameters()) for net in self.networks]
+        rest = [name for name in parameters[0] if name not in chosen.names]
+        self._leaves = [
+            self._stacked([own[name] for own in parameters]).requires_grad_() for name in chosen.names
+        ]
+        self._frozen = {name: self._stacked([own[name] for own in parameters]) for name in rest}
+        buffers = [dict(net.named_buffers()) for net in self.networks]
+        self._buffers = {name: self._stacked([own[name] for own in buffers]) for name in buffers[0]}
+        self.count, self.size = len(self.networks), chosen.size
+        self._counter = Counter() if counter is None else counter
+        self._recorded: list[Product] | None = None
+        self._chunk = 0
+
+    def _stacked(self, tensors: list[Tensor]) -> Tensor:
+        stacked = torch.stack([tensor.detach() for tensor in tensors])
+        return stacked.to(self.dtype) if stacked.is_floating_point() else stacked
+
+    @property
+    def products(self) -> int:
+        """How many have been taken, by these and by all that were made from them."""
+        return self._counter["products"]
+
+    def __call__(self, vectors: Tensor) -> Tensor:
+        """H v for vectors (M, P), in this precision."""
+        self._counter["products"] += 1
+        pieces = self.chosen.apart(vectors.to(self.dtype))
+        total = [torch.zeros_like(leaf) for leaf in self._leaves]
+        for part in self._parts(pieces):
+            for sum_, each in zip(total, part, strict=True):
+                sum_ += each
+        return self.chosen.together(total)
+
+    def _parts(self, pieces: list[Tensor]) -> list[list[Tensor]]:
+        if not self._chunk:
+            self._plan()
+        if self._recorded is not None:
+            return [product(pieces) for product in self._recorded]
+        parts = in_chunks(len(self._x), self._chunk, lambda part: self._record(part)(pieces))
+        total: list[Tensor] | None = None
+        for part in parts:
+            total = part if total is None else [sum_ + each for sum_, each in zip(total, part, strict=True)]
+        assert total is not None
+        return [total]
+
+    def _plan(self) -> None:
+        """How many samples at a time, and whether the graphs of all of them are kept."""
+        chunk, budget = self._options["chunk"], self._options["memory_budget"]
+        if chunk is not None and chunk < 1:
+            raise InputError(f"chunk must be at least 1, not {chunk}.")
+        budget = default_budget(self.device) if budget is None else budget
+        per_sample = self._bytes_per_sample()
+        samples = len(self._x)
+        # Twice, because the backward pass through the graph holds about as much again.
+        self._chunk = chunk_size(samples, 2 * per_sample, budget) if chunk is None else chunk
+        if self._keep and per_sample * samples <= budget / 2:
+            self._recorded = list(in_chunks(samples, self._chunk, self._record))
+
+    def _bytes_per_sample(self) -> int:
+        """What recording one more sample keeps: the difference between two samples and one."""
+        few = [self._bytes(count) for count in (1, 2)]
+        return max(few[1] - few[0], 1)
+
+    def _bytes(self, count: int) -> int:
+        seen: dict[int, tuple[Tensor, int]] = {}  # the tensors too, so that no address is used twice
+
+        def pack(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            seen[storage.data_ptr()] = (tensor.detach(), storage.nbytes())
+            return tensor.detach()
+
+        several = self._x[:1].expand(count, *self._x.shape[1:]).clone()
+        labels = self._labels[:1].expand(count, *self._labels.shape[1:]).clone()
+        with saved_tensors_hooks(pack, lambda tensor: tensor):
+            self._record_samples(several, labels)
+        return sum(size for _, size in seen.values())
+
+    # One chunk
+
+    def _record(self, part: slice) -> Product:
+        return self._record_samples(self._x[part], self._labels[part])
+
+    def _record_samples(self, x: Tensor, labels: Tensor) -> Product:
+        with torch.enable_grad(), self._arithmetic(), _without_cudnn_recurrence(self.networks[0]):
+            outputs = self._outputs(x)
+            product = self._hessian if self.matrix == "hessian" else self._gauss_newton
+            return product(outputs, labels)
+
+    def _outputs(self, x: Tensor) -> Tensor:
+        """The outputs (M, n, …) of all networks."""
+        weights = dict(zip(self.chosen.names, self._leaves, strict=True)) | self._frozen
+        # Copies go in, because a network may work in place on its input and on its buffers.
+        if self.count > 1:
+            buffers = {name: buffer.clone() for name, buffer in self._buffers.items()}
+            return over_members(self.networks[0])(weights, buffers, x.clone(), False)
+        own = {name: tensor.squeeze(0) for name, tensor in weights.items()}
+        constants = {name: buffer[0].clone() for name, buffer in self._buffers.items()}
+        outputs: Tensor = functional_call(self.networks[0], (own, constants), (x.clone(),))
+        return outputs[None]
+
+    def _hessian(self, outputs: Tensor, labels: Tensor) -> Product:
+        loss = self.objective.total(outputs, labels).sum()
+        slopes = self._gradient([loss], self._leaves, None, create_graph=True)
+
+        def product(pieces: list[Tensor]) -> list[Tensor]:
+            with self._arithmetic():
+                return self._gradient(slopes, self._leaves, pieces)
+
+        return product
+
+    def _gauss_newton(self, outputs: Tensor, labels: Tensor) -> Product:
+        scores = outputs.detach().requires_grad_()
+        (slope,) = self._gradient(
+            [self.objective.total(scores, labels).sum()], [scores], None, create_graph=True
+        )
+        cotangent = torch.zeros_like(outputs, requires_grad=True)
+        pulled = self._gradient([outputs], self._leaves, [cotangent], create_graph=True)
+
+        def product(pieces: list[Tensor]) -> list[Tensor]:
+            with self._arithmetic():
+                moved = self._gradient(pulled, [cotangent], pieces)
+                bent = self._gradient([slope], [scores], moved)
+                return self._gradient([outputs], self._leaves, bent)
+
+        return product
+
+    @staticmethod
+    def _gradient(
+        outputs: list[Tensor],
+        leaves: list[Tensor],
+        cotangents: list[Tensor] | None,
+        *,
+        create_graph: bool = False,
+    ) -> list[Tensor]:
+        """Σ ∂⟨output, cotangent⟩/∂leaf, keeping the graph; zero where a leaf does not matter."""
+        live = [index for index, output in enumerate(outputs) if output.requires_grad]
+        if not live:
+            return [torch.zeros_like(leaf) for leaf in leaves]
+        try:
+            found = torch.autograd.grad(
+                [outputs[index] for index in live],
+                leaves,
+                None if cotangents is None else [cotangents[index] for index in live],
+                retain_graph=True,
+                create_graph=create_graph,
+                allow_unused=True,
+            )
+        except (RuntimeError, NotImplementedError) as error:
+            if isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error):
+                raise
+            raise ModelError(
+                "some layer's backward pass has no derivative of its own, so the loss has no Hessian products: replace "
+                f"the layer by one composed of ordinary operations. PyTorch says: {error}"
+            ) from error
+        return [
+            torch.zeros_like(leaf) if each is None else each for leaf, each in zip(leaves, found, strict=True)
+        ]
+
+    # Others of the same kind
+
+    def take(self, index: Sequence[int]) -> CurvatureProducts:
+        """The matrices of some of the networks only."""
+        return self._like([self.networks[place] for place in index], self.dtype, self._arithmetic, self._keep)
+
+    def once(self, arithmetic: Arithmetic) -> CurvatureProducts:
+        """The same in another arithmetic, for so few products that no graph is worth keeping."""
+        other = self._like(self.networks, self.dtype, arithmetic, False)
+        other._chunk = self._chunk
+        return other
+
+    def in_float64(self) -> CurvatureProducts:
+        """The same with everything in float64, also what a network or a loss holds or makes in float32."""
+        plain = self._like(self.networks, torch.float64, nullcontext, self._keep)
+        promoting = Promoting()
+        trial = self._like(self.networks[:1], torch.float64, lambda: promoting, False)
+        trial._record_samples(trial._x[:1], trial._labels[:1])
+        # The mode calls Python for every operation, so it is left out where nothing needs it.
+        return self._like(self.networks, torch.float64, Promoting, self._keep) if promoting.needed else plain
+
+    @property
+    def promotes(self) -> bool:
+        """Whether products are taken within :class:`Promoting`."""
+        return self._arithmetic is Promoting
+
+    def _like(
+        self, networks: Sequence[nn.Module], dtype: torch.dtype, arithmetic: Arithmetic, keep: bool
+    ) -> CurvatureProducts:
+        return CurvatureProducts(
+            networks,
+            self.chosen,
+            self._given_x,
+            self.objective,
+            matrix=self.matrix,
+            dtype=dtype,
+            arithmetic=arithmetic,
+            keep=keep,
+            counter=self._counter,
+            **self._options,
+        )
+
+
+def _without_cudnn_recurrence(net: nn.Module) -> AbstractContextManager[object]:
+    """cuDNN's recurrent layers have no second derivative; PyTorch's own have."""
+    recurrent = any(isinstance(module, nn.RNNBase) for module in net.modules())
+    switched: AbstractContextManager[object] = torch.backends.cudnn.flags(enabled=False)
+    return switched if recurrent else nullcontext()

@@ -1,0 +1,130 @@
+"""The order of homogeneity of a network in its parameters: f(cθ) = c^L f(θ), measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from undertow.core.scoring import as_rows, chosen_parameters, double_copy
+
+__all__ = ["HomogeneityResult", "homogeneity", "homogeneity_of"]
+
+_FACTORS = (0.5, 2.0, 3.0)  # at which f(cθ) is compared with c^L f(θ)
+_FAR = (2.0**24, 2.0**25)  # between which the order of a network that is only nearly homogeneous is read
+_POINTS = 32
+_CLOSE = 1e-6
+
+
+@dataclass(frozen=True)
+class HomogeneityResult:
+    """How f(cθ) grows with c, and what that means for margins divided by a power of the norm."""
+
+    order: float
+    """L where f(cθ) = c^L f(θ); otherwise the power of c that f(cθ) grows with as c → ∞, NaN where there is none."""
+    deviation: float
+    """The largest ‖f(cθ) − c^L f(θ)‖/‖c^L f(θ)‖ over the factors c that were tried, norms over points and scores."""
+    sentence: str
+
+    @property
+    def homogeneous(self) -> bool:
+        return self.deviation <= _CLOSE
+
+
+def homogeneity(net: nn.Module, x: Tensor, *, parameters: Sequence[str] = ()) -> HomogeneityResult:
+    """L with f(cθ) = c^L f(θ) for all c > 0 (Lyu & Li 2020, §2), measured at several c in float64.
+
+    Only the parameters whose names begin as given are scaled, by default all. A network is evaluated on at most
+    32 of the points x, spread over them.
+
+    A network with biases beyond the first layer, or with BatchNorm, is not homogeneous. What is left of the order is
+    the power of c that f(cθ) grows with as c → ∞, since there the terms of lower order vanish.
+
+    >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1, bias=False))
+    >>> homogeneity(net, torch.eye(2)).order
+    2.0
+    >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    >>> found = homogeneity(net, torch.eye(2))
+    >>> found.order, found.homogeneous
+    (2.0, False)
+    """
+    return homogeneity_of(double_copy(net), x.double(), parameters=parameters)
+
+
+def homogeneity_of(net: nn.Module, x: Tensor, *, parameters: Sequence[str] = ()) -> HomogeneityResult:
+    """The same of a network that is already a copy in float64."""
+    chosen = chosen_parameters(net, parameters)
+    points = x[:: max(1, -(-len(x) // _POINTS))]
+
+    def scaled(factor: float) -> Tensor:
+        weights = {name: parameter * factor for name, parameter in chosen.items()}
+        with torch.no_grad():
+            return as_rows(functional_call(net, weights, (points,)), len(points)).double()
+
+    here = scaled(1.0)
+    size = float(torch.linalg.vector_norm(here))
+    if not 0 < size < math.inf:
+        word = "zero" if size == 0 else "not finite"
+        return HomogeneityResult(
+            math.nan, math.inf, f"The scores are {word} at the points asked, so no order can be measured."
+        )
+    order = _power(scaled, *_FAR)
+    deviation = math.inf
+    if math.isfinite(order):
+        gaps = [torch.linalg.vector_norm(scaled(c) / c**order - here) / size for c in _FACTORS]
+        deviation = float(torch.stack(gaps).max())
+        deviation = math.inf if math.isnan(deviation) else deviation
+    return HomogeneityResult(order, deviation, _sentence(net, order, deviation))
+
+
+def _power(scaled: Callable[[float], Tensor], low: float, high: float) -> float:
+    """d log‖f(cθ)‖/d log c between two factors, as a whole number where it is one within a thousandth."""
+    small, large = (float(torch.linalg.vector_norm(scaled(c))) for c in (low, high))
+    if not (0 < small < math.inf and 0 < large < math.inf):
+        return math.nan
+    slope = math.log(large / small) / math.log(high / low)
+    nearest = round(slope)
+    if abs(slope - nearest) < 1e-3:
+        return float(nearest) if nearest > 0 else math.nan
+    return slope if slope > 1e-3 else math.nan
+
+
+def _sentence(net: nn.Module, order: float, deviation: float) -> str:
+    if deviation <= _CLOSE:
+        return f"f(cθ) = c^{order:g} f(θ) to {deviation:.1g}."
+    causes = _causes(net)
+    why = f" ({'; '.join(causes)})" if causes else ""
+    if math.isnan(order):
+        return (
+            f"The network is not homogeneous{why}, and f(cθ) does not grow with a power of c: margins, support set and "
+            "loss stand, what is divided by a power of the norm is left out."
+        )
+    return (
+        f"The network is not homogeneous{why}: f(cθ) differs from c^{order:g} f(θ) by up to {deviation:.2g} of it "
+        f"between c = 1/2 and 3. Margins, support set and loss stand; what is divided by ρ^{order:g} depends on the "
+        "scale of the weights, and compares networks only where their norms are large."
+    )
+
+
+def _causes(net: nn.Module) -> list[str]:
+    """What commonly makes a network not homogeneous, as far as its modules show it."""
+    owners = [
+        (name, module) for name, module in net.named_modules() if any(True for _ in module.parameters(False))
+    ]
+    biased = [
+        f"{name}.bias".lstrip(".")
+        for name, module in owners[1:]
+        if getattr(module, "bias", None) is not None
+        and not isinstance(module, nn.modules.batchnorm._BatchNorm)
+    ]
+    norms = [name for name, module in owners if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    causes = []
+    if biased:
+        causes.append(f"biases beyond the first layer: {', '.join(biased[:3])}{', …' * (len(biased) > 3)}")
+    if norms:
+        causes.append(f"BatchNorm: {', '.join(norms[:3])}{', …' * (len(norms) > 3)}")
+    return causes

@@ -1,0 +1,296 @@
+"""Gradients of many margins s_y − s_j by the parameters: their Gram matrix, sums and products, layer by layer.
+
+For a layer z = W h + b the gradient of one margin is an outer product δ hᵀ, with δ the margin's slope at z. So the
+Gram matrix of n gradients is (ΔΔᵀ) ∘ (HHᵀ) from Δ (n, out) and H (n, in), and no gradient of in·out numbers is formed.
+A convolution is the same summed over positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn import functional
+
+from undertow.core.scoring import as_rows, chunk_for, slices
+from undertow.measures.kink_slopes import KinkSlopes, count_calls
+
+__all__ = ["Factor", "PairGradients", "Pairs", "derivatives_along", "gram_of", "join"]
+
+_BLOCK = 2**24  # numbers of an intermediate product
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Constraints s_y − s_j ≥ 1, or y f ≥ 1 with rival 0 for one logit, and where wanted their slopes at kinks."""
+
+    points: Tensor
+    rivals: Tensor
+    slopes: KinkSlopes | None = None
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def part(self, rows: slice | Tensor) -> Pairs:
+        slopes = None if self.slopes is None else self.slopes.part(rows)
+        return Pairs(self.points[rows], self.rivals[rows], slopes)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Gradients of n margins by one layer's parameters: Σ_t δ_t h_tᵀ with δ (n, T, a), h (n, T, b)."""
+
+    slopes: Tensor
+    inputs: Tensor
+
+
+def gram_of(first: Mapping[str, Factor], second: Mapping[str, Factor]) -> Tensor:
+    """⟨∇q_c, ∇q_c'⟩ for the constraints c of the first and c' of the second, (n, m)."""
+    parts = [_gram(factor, second[name]) for name, factor in first.items()]
+    return sum(parts[1:], parts[0])
+
+
+def join(first: Mapping[str, Factor], second: Mapping[str, Factor]) -> dict[str, Factor]:
+    """The constraints of both, one after the other."""
+    return {
+        name: Factor(
+            torch.cat([first[name].slopes, second[name].slopes]),
+            torch.cat([first[name].inputs, second[name].inputs]),
+        )
+        for name in first
+    }
+
+
+def _gram(first: Factor, second: Factor) -> Tensor:
+    count, positions, _ = first.slopes.shape
+    others = len(second.slopes)
+    if positions == 1:
+        slopes = first.slopes[:, 0] @ second.slopes[:, 0].T
+        return slopes.mul_(first.inputs[:, 0] @ second.inputs[:, 0].T)
+    found = first.slopes.new_empty(count, others)
+    for part in slices(count, max(1, _BLOCK // (others * positions**2))):
+        both = first.slopes[part].flatten(0, 1) @ second.slopes.flatten(0, 1).T
+        both.mul_(first.inputs[part].flatten(0, 1) @ second.inputs.flatten(0, 1).T)
+        found[part] = both.view(-1, positions, others, positions).sum((1, 3))
+    return found
+
+
+def derivatives_along(
+    outputs: Sequence[Tensor], leaves: Mapping[str, Tensor], vector: Mapping[str, Tensor]
+) -> list[Tensor]:
+    """d(outputs)/dθ · v for outputs computed from the leaves θ.
+
+    By two passes backward: Σ_o u_o ∂o/∂θ is linear in u, and its derivative by u along v is what is wanted. PyTorch's
+    own forward mode loads its decompositions first, which takes longer than most measurements.
+    """
+    with torch.enable_grad():
+        weights = [torch.zeros_like(output).requires_grad_() for output in outputs]
+        slopes = torch.autograd.grad(
+            list(outputs), list(leaves.values()), weights, create_graph=True, allow_unused=True
+        )
+        pairs = zip(leaves, slopes, strict=True)
+        along = [(slope * vector[name]).sum() for name, slope in pairs if slope is not None]
+        total = sum(along, outputs[0].new_zeros(()))
+        found = torch.autograd.grad(total, weights, allow_unused=True)
+    return [
+        torch.zeros_like(output) if each is None else each.detach()
+        for output, each in zip(outputs, found, strict=True)
+    ]
+
+
+class PairGradients:
+    """∇(s_y − s_j) by the parameters named, of a network in float64 on points x (N, …).
+
+    ``signs`` (N,) are ±1 for one logit, and ``labels`` (N,) the classes for several; the other one is None.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        x: Tensor,
+        *,
+        labels: Tensor | None,
+        signs: Tensor | None,
+        names: Sequence[str],
+    ) -> None:
+        self.net, self.x = net, x
+        self._labels, self._signs = labels, signs
+        self.weights = {name: p.detach() for name, p in net.named_parameters() if name in set(names)}
+        self.chunk = max(1, chunk_for(net, x[:1]) // 4)
+        self._calls = count_calls(net, x[:1])
+        with torch.no_grad():
+            self._outputs = as_rows(net(x[:1]), 1).shape[1]
+        self._layers = {
+            name: module
+            for name, module in net.named_modules()
+            if self._calls.get(name) == 1 and _is_plain(module) and self._own(name, module)
+        }
+        covered = {full for name, module in self._layers.items() for full in self._own(name, module)}
+        self._rest = [name for name in self.weights if name not in covered]
+
+    def _own(self, name: str, module: nn.Module) -> list[str]:
+        """The layer's own parameters that count, by their full names."""
+        full = [f"{name}.{key}".lstrip(".") for key, _ in module.named_parameters(recurse=False)]
+        return [each for each in full if each in self.weights]
+
+    # Sums and products over all points: one pass backward, one pass forward
+
+    def combined(self, coefficients: Tensor) -> dict[str, Tensor]:
+        """Σ_nk c_nk ∇s_k(x_n) by name, for coefficients (N, k)."""
+        wanted = torch.nonzero(coefficients.any(1)).flatten()
+        total = {name: torch.zeros_like(weight) for name, weight in self.weights.items()}
+        for part in slices(len(wanted), self.chunk):
+            rows = wanted[part]
+            self._add(total, self.x[rows], coefficients[rows], None)
+        return total
+
+    def combined_pairs(self, pairs: Pairs, multipliers: Tensor) -> dict[str, Tensor]:
+        """Σ_c λ_c ∇q_c by name, for the pairs with their own slopes at kinks."""
+        total = {name: torch.zeros_like(weight) for name, weight in self.weights.items()}
+        used = torch.nonzero(multipliers).flatten()
+        for part in slices(len(used), self.chunk):
+            rows = used[part]
+            own = pairs.part(rows)
+            slopes = self.score_slopes(own) * multipliers[rows, None]
+            self._add(total, self.x[own.points], slopes, own.slopes)
+        return total
+
+    def _add(self, total: dict[str, Tensor], x: Tensor, slopes: Tensor, kinks: KinkSlopes | None) -> None:
+        leaves = {name: weight.clone().requires_grad_() for name, weight in self.weights.items()}
+        with torch.enable_grad(), ExitStack() as stack:
+            if kinks is not None:
+                stack.enter_context(kinks.on(self.net))
+            scores = as_rows(functional_call(self.net, leaves, (x,)), len(x))
+            found = torch.autograd.grad(scores, list(leaves.values()), slopes, allow_unused=True)
+        for name, gradient in zip(leaves, found, strict=True):
+            if gradient is not None:
+                total[name].add_(gradient)
+
+    def products(self, vector: Mapping[str, Tensor]) -> Tensor:
+        """⟨v, ∇s_k(x_n)⟩ for every point and score, (N, k): one forward pass with derivatives."""
+        return torch.cat([self.derivatives(self.x[part], vector) for part in slices(len(self.x), self.chunk)])
+
+    def derivatives(self, x: Tensor, vector: Mapping[str, Tensor]) -> Tensor:
+        """The scores' derivatives along v at the points x, (B, k)."""
+        leaves = {name: weight.clone().requires_grad_() for name, weight in self.weights.items()}
+        with torch.enable_grad():
+            scores = as_rows(functional_call(self.net, leaves, (x,)), len(x))
+        return derivatives_along([scores], leaves, vector)[0]
+
+    def of_pairs(self, derivatives: Tensor) -> Tensor:
+        """From a value for each point and score, (N, k), that of every pair: (N, k), or (N, 1) for one logit."""
+        if self._labels is None:
+            assert self._signs is not None
+            return derivatives * self._signs[:, None]
+        return derivatives.gather(1, self._labels[:, None]) - derivatives
+
+    def score_slopes(self, pairs: Pairs) -> Tensor:
+        """∂q_c/∂scores, (n, k)."""
+        rows = torch.arange(len(pairs), device=self.x.device)
+        if self._labels is None:
+            assert self._signs is not None
+            return self._signs[pairs.points, None]
+        slopes = self.x.new_zeros(len(pairs), self._outputs)
+        slopes[rows, self._labels[pairs.points]] = 1.0
+        slopes[rows, pairs.rivals] -= 1.0
+        return slopes
+
+    # The Gram matrix
+
+    def factors(self, pairs: Pairs) -> dict[str, Factor]:
+        """Every layer's part of the gradients of these pairs, from one pass forward and backward."""
+        found = [self._factors(pairs.part(part)) for part in slices(len(pairs), self.chunk)]
+        return {
+            name: Factor(
+                torch.cat([each[name].slopes for each in found]),
+                torch.cat([each[name].inputs for each in found]),
+            )
+            for name in found[0]
+        }
+
+    def _factors(self, pairs: Pairs) -> dict[str, Factor]:
+        inputs: dict[str, Tensor] = {}
+        outputs: dict[str, Tensor] = {}
+
+        def keep(name: str) -> Callable[..., Tensor]:
+            def hook(module: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:  # noqa: ARG001
+                outputs[name] = output if output.requires_grad else output.requires_grad_()
+                inputs[name] = given[0].detach()
+                return outputs[name].clone()  # what follows may work in place
+
+            return hook
+
+        with torch.enable_grad(), ExitStack() as stack:
+            if pairs.slopes is not None:
+                stack.enter_context(pairs.slopes.on(self.net))
+            for name, module in self._layers.items():
+                handle = module.register_forward_hook(keep(name))
+                stack.callback(handle.remove)
+            scores = as_rows(self.net(self.x[pairs.points]), len(pairs))
+            slopes = self.score_slopes(pairs)
+            names = list(outputs)
+            found = torch.autograd.grad(scores, [outputs[n] for n in names], slopes, allow_unused=True)
+        factors = {}
+        for name, delta in zip(names, found, strict=True):
+            known = torch.zeros_like(outputs[name]) if delta is None else delta
+            factors[name] = _factor(self._layers[name], inputs[name], known.detach(), self._parts(name))
+        if self._rest:
+            factors[""] = self._dense(pairs, slopes)
+        return factors
+
+    def _parts(self, name: str) -> tuple[bool, bool]:
+        """Whether the layer's weight counts, and whether its bias does."""
+        own = self._own(name, self._layers[name])
+        return any(each.endswith("weight") for each in own), any(each.endswith("bias") for each in own)
+
+    def _dense(self, pairs: Pairs, slopes: Tensor) -> Factor:
+        """By parameters of other modules: a copy of these for every pair, and gradients as they are."""
+        count = len(pairs)
+        copies = {
+            name: self.weights[name].expand(count, *self.weights[name].shape).clone().requires_grad_()
+            for name in self._rest
+        }
+
+        def margin(weights: dict[str, Tensor], sample: Tensor, slope: Tensor) -> Tensor:
+            scores: Tensor = functional_call(self.net, weights, (sample[None],))
+            return (scores.reshape(-1) * slope).sum()
+
+        with torch.enable_grad():
+            total = vmap(margin)(copies, self.x[pairs.points], slopes).sum()
+            found = torch.autograd.grad(total, list(copies.values()))
+        rows = torch.cat([each.flatten(1) for each in found], dim=1)
+        return Factor(rows[:, None, :], torch.ones_like(rows[:, None, :1]))
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """Whether the module is a matrix product or a convolution as these are written above."""
+    if type(module) is nn.Linear:
+        return True
+    return isinstance(module, nn.Conv2d) and module.groups == 1 and module.padding_mode == "zeros"
+
+
+def _factor(module: nn.Module, inputs: Tensor, delta: Tensor, parts: tuple[bool, bool]) -> Factor:
+    """Σ_t δ_t h_tᵀ of a layer, multiplied out where that is the smaller way to hold it."""
+    if isinstance(module, nn.Conv2d):
+        padding = module.padding
+        if isinstance(padding, str):
+            inputs, padding = functional.pad(inputs, module._reversed_padding_repeated_twice), (0, 0)
+        patches = functional.unfold(inputs, module.kernel_size, module.dilation, padding, module.stride)
+        h, d = patches.transpose(1, 2), delta.flatten(2).transpose(1, 2)
+    else:
+        h, d = (
+            inputs.reshape(len(inputs), -1, inputs.shape[-1]),
+            delta.reshape(len(delta), -1, delta.shape[-1]),
+        )
+    weight, bias = parts
+    ones = torch.ones_like(h[..., :1])
+    h = torch.cat([h, ones], dim=2) if weight and bias else h if weight else ones
+    positions, a, b = h.shape[1], d.shape[2], h.shape[2]
+    if positions > 1 and a * b <= positions * (a + b) + positions**2:
+        dense = torch.einsum("nta,ntb->nab", d, h).flatten(1)[:, None, :]
+        return Factor(dense, torch.ones_like(dense[..., :1]))
+    return Factor(d.contiguous(), h.contiguous())

@@ -1,0 +1,67 @@
+"""Sharpness as a measure: the largest eigenvalues of the loss's Hessian in the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from undertow.core.losses import Loss as LossName
+from undertow.core.sections import Count, Positive
+from undertow.curvature.hessian_sharpness import sharpness_batched
+from undertow.measures.named_measure import NamedMeasure
+from undertow.measures.reading import Reading, labels_for
+
+__all__ = ["Sharpness"]
+
+
+class Sharpness(NamedMeasure):
+    """λ_1 of the Hessian of the mean loss over the points, in the parameters that train (Cohen et al. 2021).
+
+    The key of the largest eigenvalue is empty; with ``top`` the next ones are ``2``, ``3``, …. The truth lies above a
+    reading by at most its error (see ``undertow.sharpness``), which is measured cold every time. ``loss`` is one of the
+    training losses; ``"auto"`` is cross-entropy for several outputs, BCE for one logit.
+
+    >>> net, x, y = nn.Linear(2, 1, bias=False), torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.zeros(2)
+    >>> [(key, round(value, 6)) for key, value, _ in Sharpness(loss="square", top=2)(net, x, y)]
+    [('', 2.0), ('2', 0.5)]
+    """
+
+    name: ClassVar[str] = "sharpness"
+    loss: Literal["auto", "cross-entropy", "bce", "logistic", "exponential", "square"] = "auto"
+    matrix: Literal["hessian", "gauss-newton"] = "hessian"
+    top: Count = 1
+    rtol: Positive = 1e-2
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        yield from self.batched([net], x, y)[0]
+
+    def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        """All networks' Hessian products as one batch."""
+        found = sharpness_batched(
+            networks,
+            x,
+            labels_for(self, y),
+            loss=self._loss(networks[0], x),
+            matrix=self.matrix,
+            top=self.top,
+            rtol=self.rtol,
+        )
+        return [
+            [
+                (str(place) if place > 1 else "", value, error)
+                for place, (value, error) in enumerate(
+                    zip(each.values.tolist(), each.errors.tolist(), strict=True), start=1
+                )
+            ]
+            for each in found
+        ]
+
+    def _loss(self, net: nn.Module, x: Tensor) -> LossName:
+        if self.loss != "auto":
+            return self.loss
+        with torch.no_grad():
+            scores = net(x[:1])
+        return "bce" if scores.numel() == 1 else "cross-entropy"
