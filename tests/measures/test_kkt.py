@@ -18,9 +18,9 @@ from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss
 from undertow.core.status import Status
 from undertow.data.separable import separable
-from undertow.measures.direction import DirectionOfWeights, directional_distance
 from undertow.measures.kkt import KktResiduals, kkt
 from undertow.measures.margins import margins
+from undertow.measures.weight_direction import DirectionOfWeights, directional_distance
 from undertow.models import Gaussian, cnn, mlp, two_layer
 from undertow.training import Recipe, Trainer
 

@@ -58,7 +58,7 @@ MEASURES = MeasureRegistry(
     Listed("kkt", "undertow.measures.kkt:KktResiduals"),
     Listed("kkt-network", "undertow.measures.kkt_network:KktNetwork"),
     Listed("margins", "undertow.measures.margins:Margins"),
-    Listed("direction", "undertow.measures.direction:DirectionOfWeights"),
+    Listed("direction", "undertow.measures.weight_direction:DirectionOfWeights"),
     Listed("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
     Listed("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),
     Listed(

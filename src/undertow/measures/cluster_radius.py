@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from undertow.adversary.certificates.stages import stages_of
+from undertow.adversary.certificates.network_graph import graph_of
 from undertow.adversary.classifier import Classifier, Groups, margins_of
 from undertow.adversary.contradictions import contradictions_between
 from undertow.adversary.exact.branching import exact_distance
@@ -135,8 +135,8 @@ class _Radius:
         self, classifier: Classifier, points: Tensor, labels: Tensor, attacked: Tensor
     ) -> Tensor | None:
         """The radii of these points; None for a decision with more neurons against it than are solved."""
-        stages = stages_of(classifier, classifier.modules[0], points)
-        two_layer = None if stages is None else two_layer_of(stages, points[:1])
+        graph = graph_of(classifier, classifier.modules[0], points)
+        two_layer = None if graph is None else two_layer_of(graph, points[:1])
         if two_layer is None:
             raise InputError(f"{self.name} solves two-layer networks exactly: set exact = 0 for this one.")
         head = two_layer.head

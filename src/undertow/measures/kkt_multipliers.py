@@ -19,7 +19,7 @@ from torch import Tensor
 from undertow.core.scoring import slices
 from undertow.measures.kink_prices import along, kinked_pairs, most_useful, steepest_slopes
 from undertow.measures.nonnegative import nonnegative_least_squares
-from undertow.measures.pair_gradients import Factor, PairGradients, Pairs, gram_of, join
+from undertow.measures.pair_gradients import GradientFactor, PairGradients, Pairs, gram_of, join
 
 __all__ = ["Multipliers", "best_multipliers"]
 
@@ -54,7 +54,7 @@ class _Problem:
         self.along = gradients.of_pairs(gradients.products(theta))  # ⟨θ̂, ∇q⟩
         self.blocks: list[Pairs] = []
         self._goals = np.zeros(0)
-        self.factors: dict[str, Factor] = {}
+        self.factors: dict[str, GradientFactor] = {}
         self.gram = np.zeros((0, 0))
         self.solution = np.zeros(0)
 
