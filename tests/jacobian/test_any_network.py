@@ -49,9 +49,10 @@ class Several(nn.Module):
     def forward(self, x: Tensor) -> Any:
         hidden = self.act(self.first(x))
         logits = self.last(hidden)
+        if self.how == "dictionary":
+            return {"loss": logits.sum(), "logits": logits, "hidden": hidden}
         return {
             "dataclass": Outputs(logits, hidden),
-            "dictionary": {"loss": logits.sum(), "logits": logits, "hidden": hidden},
             "tuple": (logits, hidden),
             "nameless": {"a": logits, "b": hidden},
         }[self.how]
@@ -306,3 +307,40 @@ def test_radii_of_tokens_are_in_the_space_of_their_embedding_each_with_its_own_m
     torch.testing.assert_close(
         radii, ut.robustness(plain, x, labels, shorten=False).attacked, rtol=0.05, atol=0
     )
+
+
+def test_a_head_runs_nothing_of_what_lies_before_it_but_what_it_may_need() -> None:
+    ran: list[str] = []
+
+    class Bias(nn.Module):
+        """Of the input it reads the shape alone; every block uses it, so the head needs it."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.randn(6))
+
+        def forward(self, x: Tensor) -> Tensor:
+            ran.append("bias")
+            return self.table.expand(len(x), 6)
+
+    class Shared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.bias, self.one, self.two = nn.Linear(4, 6), Bias(), Block(6), Block(6)
+            self.one.register_forward_pre_hook(lambda *_: ran.append("one"))
+
+        def forward(self, x: Tensor) -> Tensor:
+            bias = self.bias(x)
+            return self.two(self.one(self.stem(x) + bias) + bias)  # type: ignore[no-any-return]
+
+    net, x = Shared().double().eval(), torch.randn(5, 4).double()
+    head, tail = ut.split(net, "one", x=x)
+    hidden, expected = tail(x).detach(), net(x)
+    assert torch.equal(head(hidden), expected)
+    with torch.no_grad():
+        net.bias.table.mul_(3)  # as training would
+    ran.clear()
+    late = head(hidden)
+    assert ran == ["bias", "one"]  # the hook is still called, but the block itself gives what it gave
+    assert torch.equal(late, net.two(hidden + net.bias.table))
+    assert "forward" not in vars(net.one)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from undertow.core.networks import is_unmodified
 from undertow.core.outputs import OutputChoice, first_tensor, with_first_tensor
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.seam_checks import check_seam
+from undertow.jacobian.skipping import outputs_before, skipped
 from undertow.jacobian.trace import leave_no_trace
 
 __all__ = ["Part", "chain", "split"]
@@ -33,7 +35,7 @@ class Part(Enclosing):
 
     ``begin`` None means the network's input, ``end`` None its output. The network is run as it stands,
     with temporary hooks: at ``begin`` the module's output is replaced by what this part was given, and at
-    ``end`` the pass is stopped. What lies before ``begin`` is run on one remembered sample, whose values
+    ``end`` the pass is stopped. What lies before ``begin`` gives what it gave for one remembered sample, whose values
     do not matter: past a true seam nothing depends on them.
     """
 
@@ -82,7 +84,8 @@ class Part(Enclosing):
             if self.end is not None:
                 hooks.append(modules[self.end].register_forward_hook(stop))
             try:
-                output = self.net(source)
+                with self._short(source):
+                    output = self.net(source)
             except _Reached as reached:
                 if reached.part is not self:
                     raise  # it ends a part that this one is within
@@ -94,6 +97,12 @@ class Part(Enclosing):
             raise SeamError(f"the forward pass never ran {self.end!r}: choose a module that it runs.")
         return output  # type: ignore[no-any-return]
 
+    def _short(self, source: Tensor) -> AbstractContextManager[None]:
+        """The way past what lies before ``begin``, for a network that takes one tensor and nothing beside it."""
+        if self.begin is None or isinstance(self.net, Enclosing):
+            return nullcontext()
+        return skipped(self.net, self._memory.before(self.net, self.begin, source), len(source))
+
     def extra_repr(self) -> str:
         return f"from {self.begin or 'the input'} to {self.end or 'the output'}"
 
@@ -103,6 +112,14 @@ class _Memory:
 
     def __init__(self, x: Tensor | None) -> None:
         self.sample = None if x is None else x[:1].detach()
+        self._before: dict[tuple[object, ...], dict[str, Any]] = {}
+
+    def before(self, net: nn.Module, begin: str, source: Tensor) -> dict[str, Any]:
+        """What modules before a seam give for one sample, found once for every kind of input."""
+        key = (begin, net.training, source.dtype, source.device, *source.shape[1:])
+        if key not in self._before:
+            self._before[key] = outputs_before(net, begin, source[:1]) if not net.training else {}
+        return self._before[key]
 
     def remember(self, x: Tensor) -> None:
         self.sample = x[:1].detach()
