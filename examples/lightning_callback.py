@@ -8,8 +8,7 @@ import lightning.pytorch as lightning
 import torch
 from torch import Tensor, nn
 
-from undertow.measures.seam_profile import SeamProfile
-from undertow.probe import Accuracy
+from undertow.probe import Accuracy, SeamProfile
 from undertow.probe.adapters import LightningProbe
 
 

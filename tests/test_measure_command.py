@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import undertow as ut
-from undertow.cli.entry import call
+from undertow.cli.command import call
 
 _MODEL = """
 from torch import nn
