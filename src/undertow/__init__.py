@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.measures.kkt import kkt as kkt
     from undertow.measures.margins import margins as margins
     from undertow.measures.rank import stable_rank as stable_rank
+    from undertow.measures.seam_profile import seam_profile as seam_profile
     from undertow.probe.probe import Probe as Probe
     from undertow.store.store import Store as Store
 
@@ -58,6 +59,7 @@ _WHERE = {
     # Measures of a network and data at one moment
     "energy": "undertow.measures.energy",
     "collaboration": "undertow.measures.collaboration",
+    "seam_profile": "undertow.measures.seam_profile",
     "stable_rank": "undertow.measures.rank",
     "margins": "undertow.measures.margins",
     "kkt": "undertow.measures.kkt",

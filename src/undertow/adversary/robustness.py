@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary.any_network import ready_to_attack, sample_by_sample
 from undertow.adversary.attacks.guided import find_by_certificate, follow_certificate
 from undertow.adversary.attacks.line import try_lines
 from undertow.adversary.attacks.refine import reach_out, refine, shrink
@@ -31,6 +33,7 @@ from undertow.adversary.exact.two_layer_gaps import TwoLayer, two_layer_of
 from undertow.adversary.geometry import check_norm, lengths
 from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
+from undertow.core.outputs import OutputChoice
 
 __all__ = ["Robustness", "robustness"]
 
@@ -87,6 +90,8 @@ def robustness(
     bounds: tuple[float, float] | None = None,
     readout: str | Groups | None = None,
     seed: int = 0,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
 ) -> Robustness:
     """Bracket the distance R(x) from each sample to the nearest input that is classified wrongly.
 
@@ -98,7 +103,7 @@ def robustness(
 
     Args:
         net: a network, several of one architecture, any function (B, …) → (B, k), or a `Classifier`.
-        x, y: samples (N, …) in raw units, and their labels.
+        x, y: samples (N, …) in raw units, and their labels; of token ids radii are in the space of the embedding.
         norm: 1, 2 or "inf".
         exact: whether to solve two-layer networks, by branch and bound for L2 and a mixed-integer program for L1 and
             L∞; "auto" does so up to 64 neurons. True also proves deeper networks of up to 32 neurons case by case.
@@ -108,6 +113,9 @@ def robustness(
         bounds: the smallest and the largest valid input; None leaves inputs free.
         readout: how outputs become classes, see `Classifier`.
         seed: of the attacks.
+        output: which of the network's outputs are the scores, where it has several: a name, a place, a function.
+        extras: what the network takes beside x, by name, a row for each sample; samples with different rows are
+            attacked one by one.
 
     >>> line = nn.Sequential(nn.Linear(2, 1, bias=False)).requires_grad_(False)
     >>> _ = line[0].weight.copy_(torch.tensor([[3.0, 4.0]]))
@@ -116,6 +124,18 @@ def robustness(
     [1.4, 1.4, 1.4]
     """
     _check_exact(exact)
+    if isinstance(net, nn.Module) and isinstance(x, Tensor):
+        net, x = ready_to_attack(net, x, output=output, extras=extras)
+        apart = sample_by_sample(net, len(x))
+        if apart is not None:
+            options: dict[str, Any] = {
+                "norm": norm,
+                "exact": exact,
+                "seconds": seconds / len(x),
+                "shorten": shorten,
+            }
+            options |= {"bounds": bounds, "readout": readout, "seed": seed}
+            return joined_brackets([robustness(own, x[part], y[part], **options) for own, part in apart])
     classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm, one=True)
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
@@ -136,6 +156,15 @@ def robustness(
     return _bracket(
         search, sides, statuses, _named(graphs, scorer.bounds, reason), x, many=classifier.several
     )
+
+
+def joined_brackets(parts: Sequence[Robustness]) -> Robustness:
+    """The samples of several results of one network as one."""
+    names = ("certified", "proved", "estimate", "attacked", "exact", "rounding", "examples")
+    tensors: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
+    status: Any = tuple(word for part in parts for word in part.status)
+    contradictions = tuple(sentence for part in parts for sentence in part.contradictions)
+    return replace(parts[0], **tensors, status=status, contradictions=contradictions)
 
 
 def _check_exact(exact: bool | str) -> None:

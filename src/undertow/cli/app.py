@@ -182,6 +182,57 @@ def live(
 
 
 @app.command
+def measure(
+    checkpoint: Path,
+    *,
+    model: str | None = None,
+    data: str,
+    points: int = 32,
+    radii: int = 8,
+    seam: tuple[str, ...] = (),
+    rtol: float = 0.01,
+    json: Json = False,
+    html: Path | None = None,
+) -> int:
+    """Measure one trained network: co-correlation and energies at every seam, ranks, margins, radii.
+
+    Parameters
+    ----------
+    checkpoint: Path
+        A safetensors file of weights, or a folder as transformers writes it.
+    model: str
+        package.module:function, which builds the network without arguments; it is imported, so it is code that runs.
+    data: str
+        A name from `undertow data list`, a file (safetensors with x and y, CSV, NPZ), random:3x32x32 or tokens:16.
+    points: int
+        How many samples; the first ones.
+    radii: int
+        How many of them are attacked for their radii; 0 for none.
+    seam: tuple[str, ...]
+        Only these seams, from input to output; can be given several times.
+    rtol: float
+        Bounds the relative error of every Jacobian norm.
+    html: Path
+        Also write a page with the picture; it opens offline.
+    """
+    from undertow.cli.measure import measure_checkpoint
+
+    if points < 1 or radii < 0 or not 0 < rtol < 1:
+        raise ConfigError("points must be 1 or more, radii 0 or more, and rtol between 0 and 1.")
+    return measure_checkpoint(
+        checkpoint,
+        model=model,
+        data=data,
+        points=points,
+        radii=radii,
+        seams=seam,
+        rtol=rtol,
+        as_json=json,
+        html=html,
+    )
+
+
+@app.command
 def tour() -> int:
     """A first look: three networks watched, something of every study run, and one report. Needs no download."""
     from undertow.cli.tour import main

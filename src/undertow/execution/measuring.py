@@ -16,7 +16,7 @@ from undertow.measures.reading import Measure, informed
 from undertow.probe.batched import read_batched
 from undertow.probe.records import Record
 from undertow.probe.schedule import Schedule
-from undertow.probe.tracking import Tracked, follow, remembers, restore_all, state_of_all
+from undertow.probe.tracking import Tracked, begin_tracking, remembers, restore_all, state_of_all
 from undertow.store.record_files import encode_all
 from undertow.training import Trainer
 
@@ -59,7 +59,7 @@ class GroupMeasures:
             return measure
         x, y = self._trainer.data
         return [
-            follow(measure, self._trainer.network(index), x, y, learning_rate=rate)
+            begin_tracking(measure, self._trainer.network(index), x, y, learning_rate=rate)
             for index, rate in enumerate(self._trainer.first_rates())
         ]
 

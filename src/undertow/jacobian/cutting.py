@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
 
-import torch
 from torch import Tensor, nn
 
+from undertow.core.adapting import adapted
+from undertow.core.enclosing import Enclosing, innermost, rows_of
 from undertow.core.errors import SeamError, nearest
 from undertow.core.networks import is_unmodified
+from undertow.core.outputs import OutputChoice, first_tensor, with_first_tensor
+from undertow.core.unwrapping import unwrapped
+from undertow.jacobian.seam_checks import check_seam
+from undertow.jacobian.skipping import outputs_before, skipped
 from undertow.jacobian.trace import leave_no_trace
 
-__all__ = ["Part", "chain", "check_seam", "split"]
+__all__ = ["Part", "chain", "split"]
 
 
 class _Reached(Exception):  # noqa: N818  (control flow, not an error)
-    """Raised inside a forward pass to end it at a seam."""
+    """Raised inside a forward pass to end it at a seam, by the part that ends there."""
+
+    def __init__(self, part: Part) -> None:
+        super().__init__()
+        self.part = part
 
 
-class Part(nn.Module):
+class Part(Enclosing):
     """The piece of a network between two seams, as a module of its own.
 
     ``begin`` None means the network's input, ``end`` None its output. The network is run as it stands,
     with temporary hooks: at ``begin`` the module's output is replaced by what this part was given, and at
-    ``end`` the pass is stopped. What lies before ``begin`` is run on one remembered sample, whose values
+    ``end`` the pass is stopped. What lies before ``begin`` gives what it gave for one remembered sample, whose values
     do not matter: past a true seam nothing depends on them.
     """
 
@@ -37,28 +47,35 @@ class Part(nn.Module):
         self._memory = memory
         self.training = net.training
 
+    def take(self, index: Tensor) -> Part:
+        net = rows_of(self.net, index)
+        return self if net is self.net else Part(cast(nn.Module, net), self.begin, self.end, self._memory)
+
     def forward(self, value: Tensor) -> Tensor:
         if self.begin is None:
             self._memory.remember(value)
             source = value
         else:
             source = self._memory.expand(len(value), like=value)
-        modules = dict(self.net.named_modules())
+        modules = dict(innermost(self.net).named_modules())
         found: list[Tensor] = []
         begun = self.begin is None
 
-        def replace(_module: nn.Module, _args: object, _output: object) -> Tensor:
+        def replace(_module: nn.Module, _args: object, output: object) -> object:
             nonlocal begun
             begun = True
-            return value
+            return with_first_tensor(output, value)
 
-        def stop(_module: nn.Module, _args: object, output: Tensor) -> None:
+        def stop(_module: nn.Module, _args: object, output: object) -> None:
             if not begun:
                 raise SeamError(
                     f"seams must be named from input to output, but {self.end!r} runs before {self.begin!r}."
                 )
-            found.append(output)
-            raise _Reached
+            tensor = first_tensor(output)
+            if tensor is None:
+                raise SeamError(f"{self.end!r} returns no tensor: cut at a module that does.")
+            found.append(tensor)
+            raise _Reached(self)
 
         hooks = []
         try:
@@ -67,8 +84,11 @@ class Part(nn.Module):
             if self.end is not None:
                 hooks.append(modules[self.end].register_forward_hook(stop))
             try:
-                output = self.net(source)
-            except _Reached:
+                with self._short(source):
+                    output = self.net(source)
+            except _Reached as reached:
+                if reached.part is not self:
+                    raise  # it ends a part that this one is within
                 return found[0]
         finally:
             for hook in hooks:
@@ -76,6 +96,12 @@ class Part(nn.Module):
         if self.end is not None:
             raise SeamError(f"the forward pass never ran {self.end!r}: choose a module that it runs.")
         return output  # type: ignore[no-any-return]
+
+    def _short(self, source: Tensor) -> AbstractContextManager[None]:
+        """The way past what lies before ``begin``, for a network that takes one tensor and nothing beside it."""
+        if self.begin is None or isinstance(self.net, Enclosing):
+            return nullcontext()
+        return skipped(self.net, self._memory.before(self.net, self.begin, source), len(source))
 
     def extra_repr(self) -> str:
         return f"from {self.begin or 'the input'} to {self.end or 'the output'}"
@@ -86,6 +112,14 @@ class _Memory:
 
     def __init__(self, x: Tensor | None) -> None:
         self.sample = None if x is None else x[:1].detach()
+        self._before: dict[tuple[object, ...], dict[str, Any]] = {}
+
+    def before(self, net: nn.Module, begin: str, source: Tensor) -> dict[str, Any]:
+        """What modules before a seam give for one sample, found once for every kind of input."""
+        key = (begin, net.training, source.dtype, source.device, *source.shape[1:])
+        if key not in self._before:
+            self._before[key] = outputs_before(net, begin, source[:1]) if not net.training else {}
+        return self._before[key]
 
     def remember(self, x: Tensor) -> None:
         self.sample = x[:1].detach()
@@ -102,23 +136,40 @@ class _Memory:
         return sample.repeat(count, *(1 for _ in sample.shape[1:]))
 
 
-def split(net: nn.Module, seam: str, *, x: Tensor | None = None) -> tuple[nn.Module, nn.Module]:
+def split(
+    net: nn.Module,
+    seam: str,
+    *,
+    x: Tensor | None = None,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
+) -> tuple[nn.Module, nn.Module]:
     """Head and tail with net = head ∘ tail, cut after the module named ``seam``.
 
-    Both use the network's own modules; nothing is copied or changed. Given ``x``, the cut is verified by
-    a gradient; without it the head learns the input's shape from the tail's first call.
+    Both use the network's own modules; nothing is copied or changed. A part can be split again. Given ``x``, the cut
+    is verified by a gradient; without it the head learns the input's shape from the tail's first call. Of token ids
+    the tail begins behind the embedding. ``output`` and ``extras`` are as in :func:`undertow.jacobian_norms`; a
+    network that needs them wants ``x`` as well.
 
     >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    >>> import torch
     >>> head, tail = split(net, "1")
     >>> x = torch.ones(4, 2)
     >>> torch.equal(head(tail(x)), net(x))
     True
     """
-    tail, head = chain(net, [seam], x=x)
+    tail, head = chain(net, [seam], x=x, output=output, extras=extras)
     return head, tail
 
 
-def chain(net: nn.Module, names: Sequence[str], *, x: Tensor | None = None) -> tuple[nn.Module, ...]:
+def chain(
+    net: nn.Module,
+    names: Sequence[str],
+    *,
+    x: Tensor | None = None,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
+) -> tuple[nn.Module, ...]:
     """The parts of ``net`` between consecutive seams, from input to output.
 
     >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 1))
@@ -127,7 +178,8 @@ def chain(net: nn.Module, names: Sequence[str], *, x: Tensor | None = None) -> t
     """
     if not names:
         raise SeamError("name at least one seam; undertow.seams(net, x) lists them.")
-    modules = dict(net.named_modules())
+    net = unwrapped(net)
+    modules = dict(innermost(net).named_modules())
     for name in names:
         if name not in modules or name == "":
             raise SeamError(f"the network has no module {name!r}: {nearest(name, [n for n in modules if n])}")
@@ -135,8 +187,11 @@ def chain(net: nn.Module, names: Sequence[str], *, x: Tensor | None = None) -> t
         raise SeamError(f"a seam is named twice in {list(names)}.")
     if x is not None:
         with leave_no_trace(net, device=x.device):
+            net, x = adapted(net, x, output=output, extras=extras)
             for name in names:
                 check_seam(net, name, x)
+    elif output is not None or extras:
+        raise SeamError("a network with an output to choose or extras is cut at samples: pass x as well.")
     slices = _sequential_slices(net, names)
     if slices is not None:
         return slices
@@ -162,65 +217,3 @@ def _sequential_slices(net: nn.Module, names: Sequence[str]) -> tuple[nn.Module,
         part.training = net.training
         parts.append(part)
     return tuple(parts)
-
-
-def check_seam(net: nn.Module, name: str, x: Tensor) -> None:
-    """Refuse a seam that does not cut ``net``, by a gradient and not by guesswork.
-
-    The seam's output is replaced by a constant; whatever gradient still reaches the input has gone round it. What
-    goes round it without a gradient shows when the same constant is given along with another input.
-    """
-    modules = dict(net.named_modules())
-    few = x[:2].detach()
-    leaf = few.clone().requires_grad_(few.is_floating_point())
-    calls: list[object] = []
-
-    def cut(_module: nn.Module, _args: object, output: object) -> object:
-        constant = output.detach().clone() if isinstance(output, Tensor) else output
-        calls.append(constant)
-        return constant.clone() if isinstance(constant, Tensor) else constant
-
-    cuda = [x.device] if x.device.type == "cuda" else []
-    hook = modules[name].register_forward_hook(cut)
-    try:
-        with torch.random.fork_rng(devices=cuda):
-            output = net(leaf.clone())
-    finally:
-        hook.remove()
-    if not calls:
-        raise SeamError(f"the forward pass never runs {name!r}: choose a module that it runs.")
-    if len(calls) > 1:
-        raise SeamError(
-            f"{name!r} runs {len(calls)} times in one forward pass, so it is not one place: "
-            "name the module around it, or one that runs once."
-        )
-    (value,) = calls
-    if not isinstance(value, Tensor) or value.dim() < 1 or value.shape[0] != few.shape[0]:
-        raise SeamError(
-            f"{name!r} does not return one tensor with a row per sample: cut at a module that does."
-        )
-    if not isinstance(output, Tensor):
-        raise SeamError(f"the network returns {type(output).__name__}, not one tensor: wrap it first.")
-    if output.requires_grad and leaf.requires_grad:
-        (around,) = torch.autograd.grad(output, leaf, torch.ones_like(output), allow_unused=True)
-        if around is not None:
-            raise SeamError(
-                f"{name!r} is bypassed: part of the input reaches the output around it (a skip connection). "
-                f"Cut at the module that joins the branches; undertow.seams(net, x) lists the places."
-            )
-    if not few.is_floating_point():
-        return
-    hook = modules[name].register_forward_hook(lambda _module, _args, _output: value.clone())
-    try:
-        with torch.random.fork_rng(devices=cuda), torch.no_grad():
-            replayed = net(-few.flip(0))
-    finally:
-        hook.remove()
-    size = float(output.detach().abs().max())
-    if not math.isfinite(size):
-        return  # a network that gives NaN is refused by whatever measures it
-    if replayed.shape != output.shape or not torch.allclose(replayed, output, rtol=1e-3, atol=1e-5 * size):
-        raise SeamError(
-            f"{name!r} is bypassed: the output depends on the input around it without a gradient (a mask, or a "
-            "detached value), so what follows is not a function of it alone. Cut behind the place where they join."
-        )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
+from undertow.core.enclosing import rows_of
 from undertow.core.errors import InputError
 from undertow.jacobian.preconditions import Network
 
@@ -33,7 +34,7 @@ def default_budget(device: torch.device) -> int:
 
 def graph_bytes(f: Network, x: Tensor) -> int:
     """Bytes per sample that autograd keeps for the backward pass of ``f``, measured on a few samples."""
-    few = x[:2]
+    few, f = x[:2], rows_of(f, slice(0, min(len(x), 2)))
     seen: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from undertow.core.errors import InputError
+from undertow.core.outputs import OutputChoice
 from undertow.core.precision import matmul_precision
 from undertow.jacobian.factor import Factor
 from undertow.jacobian.layered import LayeredOperator
@@ -38,12 +40,14 @@ def jacobian_norms(
     start: JacobianNorms | Tensor | None = None,
     keep_vectors: bool = False,
     memory_budget: int | None = None,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
 ) -> JacobianNorms:
     """Operator norm ‖J_f(x_i)‖₂ of the Jacobian at every sample of ``x``, shape (N, …).
 
     Args:
         f: a network in eval mode, or any function (N, …) → (N, …) that treats every sample alone.
-        x: samples (N, …).
+        x: samples (N, …). Of token ids the Jacobian is taken from the output of the embedding on.
         method: "auto" takes one gradient where the output is a scalar, a Gram matrix where one side of the Jacobian is
             at most 64, and Golub–Kahan–Lanczos with an error bound otherwise; "exact" and "krylov" ask for these.
             "power" is Algorithm 2 of Wang, Min & Ruan (2024) as printed, "power-authors" their code's 30-step form.
@@ -56,13 +60,15 @@ def jacobian_norms(
         start: an earlier result made with ``keep_vectors=True``, or its vectors, for a warm start.
         keep_vectors: whether the result holds the vectors that a warm start needs.
         memory_budget: bytes within which chunks keep; by default a quarter of what is free.
+        output: which of the network's outputs: a name, a place, a function; by default the obvious one, "logits".
+        extras: what the network takes beside x, by name, a row for each sample: {"attention_mask": mask}.
 
     >>> net = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.ReLU())
     >>> _ = net[0].weight.data.copy_(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
     >>> jacobian_norms(net, torch.tensor([[1.0, -1.0], [1.0, 1.0]])).value
     tensor([3., 4.], dtype=torch.float64)
     """
-    f, x = prepare(f, x, dtype)
+    f, x = prepare(f, x, dtype, output=output, extras=extras)
     with leave_no_trace(f, device=x.device):
         check_network(f, x)
         samples = NetworkSamples(f, x)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from undertow.core.enclosing import rows_of
 from undertow.core.errors import ModelError
 from undertow.core.networks import DenseChain, read_dense
+from undertow.core.outputs import OutputChoice
 from undertow.jacobian.layered import LayeredOperator, scaled_gram
 from undertow.jacobian.preconditions import Network, check_network, prepare
 from undertow.jacobian.rounding import Pullbacks
@@ -164,7 +166,7 @@ class AutogradOperator:
         return self.vjp(self.jvp(vector))
 
     def take(self, index: Tensor) -> AutogradOperator:
-        return AutogradOperator(self._f, self._x[index], arithmetic=self._arithmetic)
+        return AutogradOperator(rows_of(self._f, index), self._x[index], arithmetic=self._arithmetic)
 
     @property
     def output(self) -> Tensor:
@@ -203,15 +205,22 @@ def _dense(product: Callable[[Tensor], Tensor], size: int, operator: AutogradOpe
     return torch.stack(stacked, dim=1)
 
 
-def jacobian_operator(f: Network, x: Tensor, *, dtype: torch.dtype | None = None) -> JacobianOperator:
-    """The per-sample Jacobians of ``f`` at ``x``, shape (N, …), as an operator.
+def jacobian_operator(
+    f: Network,
+    x: Tensor,
+    *,
+    dtype: torch.dtype | None = None,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
+) -> JacobianOperator:
+    """The per-sample Jacobians of ``f`` at ``x``, shape (N, …), as an operator; options as in ``jacobian_norms``.
 
     >>> net = torch.nn.Linear(3, 2, bias=False)
     >>> op = jacobian_operator(net, torch.ones(5, 3))
     >>> torch.equal(op.vjp(torch.ones(5, 2))[0], net.weight.sum(0))
     True
     """
-    f, x = prepare(f, x, dtype)
+    f, x = prepare(f, x, dtype, output=output, extras=extras)
     with leave_no_trace(f, device=x.device):
         check_network(f, x)
         layers = read_dense(f, inputs=x)

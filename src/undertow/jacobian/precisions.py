@@ -10,6 +10,7 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor, nn
 
+from undertow.core.enclosing import rows_of
 from undertow.core.errors import ModelError
 from undertow.core.networks import DenseChain, read_dense
 from undertow.jacobian.layered import LayeredOperator
@@ -75,7 +76,7 @@ class NetworkSamples:
         *before, double = (_moved_to(double_of(each), device) for each in (*self.before, self.f))
         origin = self._source.to(device).double()
         with Promoting() as mode:
-            _through((*before, double), origin[:1], nullcontext)
+            _through([rows_of(each, slice(0, 1)) for each in (*before, double)], origin[:1], nullcontext)
         return NetworkSamples.behind(double, before, origin, Promoting if mode.needed else nullcontext)
 
     def refuse_places(self) -> None:
@@ -89,21 +90,25 @@ class NetworkSamples:
             self.x.device
         )
         try:
-            self._compare_places(self.x[chosen])
+            self._compare_places(chosen)
         except torch.OutOfMemoryError:
-            self._compare_places(self.x[chosen[:2]])
+            self._compare_places(chosen[:2])
 
-    def _compare_places(self, few: Tensor) -> None:
+    def _compare_places(self, chosen: Tensor) -> None:
+        few = self.x[chosen]
         generator = torch.Generator().manual_seed(0)
         orders = [
             torch.randperm(len(few), generator=generator)[:size].to(few.device)
             for size in (1, 2, 5, len(few))
         ]
         with torch.no_grad(), self.arithmetic():
-            whole = self.f(few.clone())
-            same = not any(_far(self.f(few[order].clone()), whole[order], 1e-4) for order in orders)
+            whole = rows_of(self.f, chosen)(few.clone())
+            same = not any(
+                _far(rows_of(self.f, chosen[order])(few[order].clone()), whole[order], 1e-4)
+                for order in orders
+            )
         if not same:
-            self._refuse(few, orders)
+            self._refuse(chosen, orders)
 
     @property
     def structured(self) -> bool:
@@ -112,19 +117,18 @@ class NetworkSamples:
 
     def at(self, part: slice | Tensor) -> Precisions:
         """The Jacobians at some of the samples."""
-        x, origin = self.x[part], self._source[part]
+        x, chosen = self.x[part], torch.arange(len(self.x), device=self.x.device)[part]
         if self._layers is not None and not self.before:
             return LayeredSamples([self._layers], x).span(0, len(self._layers.linears))
         if self._layers is not None:
             operator: JacobianOperator = LayeredOperator.at([self._layers], x)
         else:
-            operator = AutogradOperator(self.f, x, arithmetic=self.arithmetic)
-        chosen = torch.arange(len(self.x), device=x.device)[part]
+            operator = AutogradOperator(rows_of(self.f, chosen), x, arithmetic=self.arithmetic)
 
         def double(index: Tensor) -> Precisions:
             return self._double.at(chosen[index].to(self._double.x.device))
 
-        perturbed = partial(self._perturbed, operator, x, origin)
+        perturbed = partial(self._perturbed, operator, chosen)
         return Precisions(operator, perturbed, None if x.dtype is torch.float64 else double)
 
     @property
@@ -134,11 +138,13 @@ class NetworkSamples:
 
     def by_autograd(self, part: slice | Tensor, *, draw: int | None = None) -> AutogradOperator:
         """The operator of some samples through autograd, as given or with a draw of noise."""
+        chosen = torch.arange(len(self.x), device=self.x.device)[part]
         if draw is None:
-            return AutogradOperator(self.f, self.x[part], arithmetic=self.arithmetic)
-        return self._moved(self._source[part], draw)
+            return AutogradOperator(rows_of(self.f, chosen), self.x[chosen], arithmetic=self.arithmetic)
+        return self._moved(chosen, draw)
 
-    def _moved(self, origin: Tensor, draw: int) -> AutogradOperator:
+    def _moved(self, chosen: Tensor, draw: int) -> AutogradOperator:
+        origin = self._source[chosen]
         noise = Noise(origin.dtype, origin.device, seed=draw)
 
         @contextmanager
@@ -146,28 +152,29 @@ class NetworkSamples:
             with self.arithmetic(), noise.mode():
                 yield
 
+        before = [rows_of(each, chosen) for each in self.before]
         return AutogradOperator(
-            self.f, _through(self.before, noise(origin), arithmetic), arithmetic=arithmetic
+            rows_of(self.f, chosen), _through(before, noise(origin), arithmetic), arithmetic=arithmetic
         )
 
-    def _perturbed(self, operator: JacobianOperator, x: Tensor, origin: Tensor, draw: int) -> Pullback:
+    def _perturbed(self, operator: JacobianOperator, chosen: Tensor, draw: int) -> Pullback:
         """Jᵀv with noise, of the samples in another order: their place in the batch must not matter either."""
-        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0)).to(x.device)
-        moved = self._moved(origin[order], draw)
+        order = torch.randperm(len(chosen), generator=torch.Generator().manual_seed(0)).to(chosen.device)
+        moved = self._moved(chosen[order], draw)
         if isinstance(operator, AutogradOperator) and _far(moved.output, operator.output[order], 1e-4):
-            self._refuse(x, [order])
+            self._refuse(chosen, [order])
         back = torch.argsort(order)
         return lambda cotangent: moved.vjp(cotangent[order])[back]
 
-    def _refuse(self, x: Tensor, orders: Sequence[Tensor]) -> None:
+    def _refuse(self, chosen: Tensor, orders: Sequence[Tensor]) -> None:
         """Refuse where f(x[order]) is not f(x)[order], in float64: many layers can make much of a float32 rounding."""
         f, arithmetic = self.double.f, self.double.arithmetic
-        x = x.to(self.double.x)
+        x = self.x[chosen].to(self.double.x)
         with torch.no_grad(), arithmetic():
-            whole = f(x.clone())
+            whole = rows_of(f, chosen)(x.clone())
             for order in orders:
                 places = order.to(x.device)
-                if _far(f(x[places].clone()), whole[places], 1e-6):
+                if _far(rows_of(f, chosen[order])(x[places].clone()), whole[places], 1e-6):
                     raise ModelError(PLACE_MATTERS)
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from undertow.core.errors import InputError, ModelError
+from undertow.core.adapting import adapted, plain_words
+from undertow.core.enclosing import rows_of
+from undertow.core.errors import InputError, ModelError, UndertowError
+from undertow.core.outputs import OutputChoice
+from undertow.core.unwrapping import unwrapped
+from undertow.jacobian.trace import leave_no_trace
 
 __all__ = ["PLACE_MATTERS", "Network", "check_input", "check_network", "prepare", "refuse_train_mode"]
 
@@ -22,6 +27,7 @@ PLACE_MATTERS = (
 )
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 _DROPOUTS = (nn.modules.dropout._DropoutNd,)
+_COARSE = (torch.float16, torch.bfloat16)
 
 
 def check_input(x: Tensor) -> None:
@@ -32,8 +38,6 @@ def check_input(x: Tensor) -> None:
         )
     if not x.is_floating_point():
         raise InputError(f"x has dtype {x.dtype}, which has no derivative: pass x.float().")
-    if x.dtype in (torch.float16, torch.bfloat16):
-        raise InputError(f"x has dtype {x.dtype}, too coarse for an error bound: pass dtype=torch.float32.")
     if x.dim() < 1 or x.shape[0] == 0:
         raise InputError("x is an empty batch: pass at least one sample, shape (N, …).")
     if x[0].numel() == 0:
@@ -47,33 +51,60 @@ def check_input(x: Tensor) -> None:
         raise InputError(f"x holds NaN or Inf in {bad} of {x.shape[0]} samples: remove or repair them first.")
 
 
-def prepare(f: Network, x: Tensor, dtype: torch.dtype | None) -> tuple[Network, Tensor]:
-    """``f`` and ``x`` in one dtype on one device; a copy of the network is cast, never the user's own."""
+def prepare(
+    f: Network,
+    x: Tensor,
+    dtype: torch.dtype | None,
+    *,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
+) -> tuple[Network, Tensor]:
+    """``f`` as a function of one floating tensor, and ``x``, in one dtype on one device.
+
+    A copy of the network is cast, never the user's own; half precision, too coarse for an error bound, is measured
+    as a copy in float32. ``output`` says which of several outputs is meant, ``extras`` what the network takes beside
+    x, a row for each sample.
+    """
+    floating: list[Tensor] = []
+    if isinstance(f, nn.Module):
+        f = unwrapped(f)
+        floating = [t for t in (*f.parameters(), *f.buffers()) if t.is_floating_point()]
+    elif not callable(f):
+        raise InputError(f"f must be a torch.nn.Module or a function of one tensor, not {type(f).__name__}.")
+    elif output is not None or extras:
+        raise InputError("output= and extras= are for modules: let the function itself choose and pass them.")
+    if dtype is None and any(t.dtype in _COARSE for t in (*floating, x) if isinstance(t, Tensor)):
+        dtype = torch.float32
     if dtype is not None:
         if dtype not in (torch.float32, torch.float64):
             raise InputError(f"dtype must be torch.float32 or torch.float64, not {dtype}.")
         x = x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
-    floating: list[Tensor] = []
-    if isinstance(f, nn.Module):
-        floating = [t for t in (*f.parameters(), *f.buffers()) if t.is_floating_point()]
-    elif not callable(f):
-        raise InputError(f"f must be a torch.nn.Module or a function of one tensor, not {type(f).__name__}.")
     elsewhere = next((t for t in floating if isinstance(x, Tensor) and t.device != x.device), None)
     if elsewhere is not None:
         raise InputError(
             f"x is on {x.device} but the network is on {elsewhere.device}: "
             f"move one of them, for example x.to({str(elsewhere.device)!r})."
         )
-    check_input(x)
-    other = next((t.dtype for t in floating if t.dtype != x.dtype), None)
+    tokens = (
+        isinstance(x, Tensor) and not x.is_floating_point() and x.numel() > 0 and isinstance(f, nn.Module)
+    )
+    if not tokens:
+        check_input(x)
+    wanted = (dtype or next((t.dtype for t in floating), torch.float32)) if tokens else x.dtype
+    other = next((t.dtype for t in floating if t.dtype != wanted), None)
     if other is not None:
         if dtype is None:
             raise InputError(
                 f"x has dtype {x.dtype} but the network holds {other}: pass dtype=torch.float32 or "
                 "dtype=torch.float64 to measure a copy in that precision."
             )
-        f = copy.deepcopy(f).to(dtype)  # type: ignore[attr-defined]
-    return f, x
+        f = copy.deepcopy(f).to(dtype)  # type: ignore[union-attr]
+    if not isinstance(f, nn.Module):
+        return f, x
+    if tokens or output is not None or extras:
+        refuse_train_mode(f)
+    with leave_no_trace(f, device=x.device):
+        return adapted(f, x, output=output, extras=extras)
 
 
 def check_network(f: Network, x: Tensor) -> Tensor:
@@ -85,20 +116,21 @@ def check_network(f: Network, x: Tensor) -> Tensor:
     either: see :mod:`undertow.jacobian.precisions`.)
     """
     refuse_train_mode(f)
-    few = x[:4].detach()
-    if few.shape[0] == 1:
-        few = torch.cat([few, few])
+    whole, chosen = f, torch.arange(min(len(x), 4))
+    if len(chosen) == 1:
+        chosen = torch.zeros(2, dtype=torch.int64)
+    few, f = x[chosen.to(x.device)].detach(), rows_of(f, chosen)
     leaf = few.clone().requires_grad_()
     try:
         output = f(leaf.clone())
     except (RuntimeError, IndexError, ValueError):
-        few = _refuse_parts(f, x)
+        f, few = whole, _refuse_parts(whole, x)
         leaf = few.clone().requires_grad_()
         output = f(leaf.clone())
     if not isinstance(output, Tensor):
         raise ModelError(
-            f"the network returns {type(output).__name__}, not one tensor: wrap it in a function that "
-            "picks one, for example lambda x: net(x)[0]."
+            f"the function returns {type(output).__name__}, not one tensor: let it return one of them, for example "
+            "lambda x: net(x)[0]."
         )
     if output.dim() < 1 or output.shape[0] != few.shape[0]:
         raise ModelError(
@@ -123,8 +155,15 @@ def check_network(f: Network, x: Tensor) -> Tensor:
 
 def _refuse_parts(f: Network, x: Tensor) -> Tensor:
     """The samples as they are where the network takes no other number of them; raises where it takes those only."""
-    with torch.no_grad():
-        f(x.detach().clone())  # what is wrong with the network itself shows here again
+    try:
+        with torch.no_grad():
+            f(x.detach().clone())  # what is wrong with the network itself shows here again
+    except UndertowError:
+        raise
+    except (RuntimeError, IndexError, ValueError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise ModelError(plain_words(error, x)) from error
     if len(x) > 1:
         raise ModelError(PLACE_MATTERS)
     return x.detach()

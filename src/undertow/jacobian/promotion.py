@@ -30,6 +30,11 @@ class Promoting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.needed = False
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled within it, and keeping PyTorch's compiler out of it would import that, for seconds."""
+        return False
+
     def __torch_dispatch__(
         self,
         func: Any,

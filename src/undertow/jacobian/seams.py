@@ -3,41 +3,61 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from undertow.core.enclosing import innermost, rows_of
 from undertow.core.errors import SeamError
-from undertow.jacobian.preconditions import check_input
+from undertow.core.outputs import OutputChoice, first_tensor
+from undertow.core.unwrapping import unwrapped
+from undertow.jacobian.preconditions import prepare
+from undertow.jacobian.seam_checks import held_seams
 from undertow.jacobian.trace import leave_no_trace
 
 __all__ = ["seams"]
 
 
-def seams(net: nn.Module, x: Tensor | None = None) -> list[str]:
+def seams(
+    net: nn.Module,
+    x: Tensor | None = None,
+    *,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
+) -> list[str]:
     """Names of the modules after which ``net`` can be cut, from input to output, one for each place.
 
     A seam is a tensor that every path from the input to the output passes through. The paths are read off
     the autograd graph of one forward pass, so skip connections, reused modules and control flow are seen
-    as they ran. Without ``x`` an input is made up to fit the first layer. A place with several names (a
-    block and its last layer) is listed under the shortest one.
+    as they ran, inside nested modules too. What goes round a place without a gradient (a mask, a detached value)
+    shows when the place is held fixed under another input. Without ``x`` an input is made up to fit the first layer.
+    A place with several names (a block and its last layer) is listed under the shortest one. ``output`` and
+    ``extras`` are as in :func:`undertow.jacobian_norms`.
 
     >>> seams(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)))
     ['0', '1']
     """
+    net = unwrapped(net)
     if x is None:
         x = _made_up_input(net)
-    check_input(x)
     with leave_no_trace(net, device=x.device), _eval_mode(net):
-        marks, output, leaf = _record(net, x[:2])
-        if not output.requires_grad:
+        f, x = prepare(net, x, None, output=output, extras=extras)
+        run = cast(nn.Module, rows_of(f, slice(0, min(len(x), 2))))
+        marks, value, leaf = _record(run, x[:2])
+        if not value.requires_grad:
             return []
-        places = _dominators(output, leaf)
+        found = _shortest_names(marks, _dominators(value, leaf), value.grad_fn)
+        return held_seams(run, found, x[:2].detach())
+
+
+def _shortest_names(marks: Sequence[_Mark], places: set[object], last: object) -> list[str]:
+    """One name for each place, from input to output."""
     found: dict[object, _Mark] = {}
     for mark in marks:
-        if mark.calls == 1 and mark.node in places and mark.node is not output.grad_fn:
+        if mark.calls == 1 and mark.node in places and mark.node is not last:
             known = found.get(mark.node)
             if known is None:
                 found[mark.node] = mark
@@ -63,19 +83,24 @@ def _record(net: nn.Module, x: Tensor) -> tuple[list[_Mark], Tensor, Tensor]:
         def hook(_module: nn.Module, _args: object, output: object) -> None:
             if name in marks:
                 marks[name].calls += 1
-            elif isinstance(output, Tensor) and output.dim() > 0 and output.shape[0] == x.shape[0]:
-                marks[name] = _Mark(name, len(marks), output.grad_fn)
+                return
+            tensor = first_tensor(output)
+            if tensor is not None and tensor.dim() > 0 and tensor.shape[0] == x.shape[0]:
+                marks[name] = _Mark(name, len(marks), tensor.grad_fn)
 
         return hook
 
-    hooks = [module.register_forward_hook(note(name)) for name, module in net.named_modules() if name]
+    named = innermost(net).named_modules()
+    hooks = [module.register_forward_hook(note(name)) for name, module in named if name]
     try:
         output = net(leaf.clone())
     finally:
         for hook in hooks:
             hook.remove()
     if not isinstance(output, Tensor):
-        raise SeamError(f"the network returns {type(output).__name__}, not one tensor: wrap it first.")
+        raise SeamError(
+            f"the network returns {type(output).__name__}: say which tensor, seams(net, x, output=…)."
+        )
     return [mark for mark in marks.values() if mark.node is not None], output, leaf
 
 

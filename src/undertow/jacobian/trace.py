@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -22,8 +23,9 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
     because gradients are only ever taken with respect to inputs.
 
     Inside, attention runs on the composed ("math") kernel: the fused ones have no second derivative,
-    which the Jacobian-vector product needs. Autocast is off: error bounds count the rounding of the dtype that a
-    network holds, not of one that its products are taken in.
+    which the Jacobian-vector product needs; so do recurrent layers, for the same reason. Compiled modules run as they
+    are written. Autocast is off: error bounds count the rounding of the dtype that a network holds, not of one that
+    its products are taken in.
     """
     modules = list(f.modules()) if isinstance(f, nn.Module) else []
     modes = [(module, module.training) for module in modules]
@@ -43,6 +45,8 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
             sdpa_kernel(SDPBackend.MATH),
             torch.autocast("cpu", enabled=False),
             torch.autocast("cpu" if device is None else device.type, enabled=False),
+            _composed_recurrence(modules),
+            _uncompiled(),
         ):
             torch.backends.mha.set_fastpath_enabled(False)
             yield
@@ -56,6 +60,32 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
                     module._buffers[name] = buffer
                 if (version is None or buffer._version != version) and not torch.equal(buffer, before):
                     buffer.copy_(before)
+
+
+@contextlib.contextmanager
+def _composed_recurrence(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Recurrent layers step by step in plain operations, where there are any: fused ones have no second derivative."""
+    if not any(isinstance(module, nn.RNNBase) for module in modules):
+        yield
+        return
+    fused = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)  # ``mkldnn.flags`` would speak of TF32 wherever there is none
+    try:
+        with torch.backends.cudnn.flags(enabled=False):
+            yield
+    finally:
+        torch._C._set_mkldnn_enabled(fused)
+
+
+def _uncompiled() -> contextlib.AbstractContextManager[object]:
+    """Modules that were compiled in place, or hold compiled ones, run as they are written."""
+    if "torch._dynamo" not in sys.modules:  # nothing was compiled; importing it takes seconds
+        return contextlib.nullcontext()
+    stance = getattr(torch.compiler, "set_stance", None)
+    if stance is None:
+        return contextlib.nullcontext()
+    found: contextlib.AbstractContextManager[object] = stance("force_eager")
+    return found
 
 
 def _version(tensor: Tensor) -> int | None:

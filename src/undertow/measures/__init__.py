@@ -31,6 +31,7 @@ MEASURES = MeasureRegistry(
     Listed("robust-accuracy", "undertow.measures.robust_accuracy:RobustAccuracy", truth="below"),
     Listed("spectrum", "undertow.measures.spectrum:Spectrum"),
     Listed("chain", "undertow.measures.chain:Chain"),
+    Listed("seam-profile", "undertow.measures.seam_profile:SeamProfile"),
     Listed("printed-collaboration", "undertow.measures.printed:PrintedCollaboration"),
     Listed("growth", "undertow.measures.co_correlation_growth:Growth"),
     Listed("feature-cosines", "undertow.measures.feature_cosines:FeatureCosines"),

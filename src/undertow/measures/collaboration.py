@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, nearest
+from undertow.core.outputs import OutputChoice
 from undertow.core.sections import Count, Switch, Text
 from undertow.jacobian.preconditions import prepare
 from undertow.measures.chain import ChainResult, along_chain
@@ -41,6 +42,8 @@ def collaboration(
     seams: Sequence[str] | None = None,
     form: Form = "equation-9",
     dtype: torch.dtype | None = None,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> CollaborationResult | ChainResult:
     """How the parts of ``net`` on both sides of a seam work together to amplify perturbations.
@@ -56,6 +59,8 @@ def collaboration(
         form: "algorithm-1" computes ϱ from plain means, as the paper's Algorithm 1 prints it; the identity of
             Theorem 4.5 then fails by the difference.
         dtype: the precision to measure in, on a copy of the network.
+        output: which of the network's outputs is meant, as in :func:`undertow.jacobian_norms`.
+        extras: what the network takes beside x, a row for each sample.
         options: go to :func:`undertow.jacobian_norms`.
 
     >>> net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 1, bias=False))
@@ -71,7 +76,7 @@ def collaboration(
     if not isinstance(net, nn.Module):
         raise InputError(f"net must be a torch.nn.Module to be cut, not {type(net).__name__}.")
     names = [seam] if seam is not None else list(seams or ())
-    net, x = prepare(net, x, dtype)  # type: ignore[assignment]
+    net, x = prepare(net, x, dtype, output=output, extras=extras)  # type: ignore[assignment]
     found = along_chain(chain_norms(net, x, seams=names, **options), seams=names, form=form)
     return found.links[0] if seam is not None else found
 

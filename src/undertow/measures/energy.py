@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError
 from undertow.core.losses import Loss, loss_gradient, prepare_labels
+from undertow.core.outputs import OutputChoice
 from undertow.core.status import Status
 from undertow.jacobian.batched_norms import batched_norms
 from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in_chunks
@@ -80,6 +81,8 @@ def energy(
     loss: Loss | None = None,
     dtype: torch.dtype | None = None,
     chunk: int | None = None,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> EnergyResult:
     """Dirichlet energy S(f) = √E‖J_f(x)‖₂² (Wang, Min & Ruan 2024, Eq. 7), or S(L∘f) given labels and a loss.
@@ -94,6 +97,8 @@ def energy(
         loss: "cross-entropy", "bce", "logistic" or "exponential".
         dtype: the precision to measure in, on a copy of the network.
         chunk: samples at a time; by default as many as memory allows.
+        output: which of the network's outputs is meant, as in :func:`undertow.jacobian_norms`.
+        extras: what the network takes beside x, a row for each sample.
         options: go to :func:`undertow.jacobian_norms`, where no loss is given.
 
     >>> energy(torch.nn.Linear(3, 1, bias=False), torch.randn(8, 3)).error < 1e-4
@@ -103,14 +108,15 @@ def energy(
         missing = "loss=…" if loss is None else "y"
         raise InputError(f"the energy of the loss needs both y and loss=…: {missing} is missing.")
     if y is None or loss is None:
-        norms = jacobian_norms(f, x, dtype=dtype, chunk=chunk, **options)
+        norms = jacobian_norms(f, x, dtype=dtype, chunk=chunk, output=output, extras=extras, **options)
         value, error = root_mean_square(norms.value, norms.error)
         return EnergyResult(
             value, error, _standard_error(norms.value), len(norms), norms.status, norms.value, norms
         )
     if options:
         raise InputError(f"the energy of a loss is exact and takes no option {next(iter(options))!r}.")
-    lengths, errors = _loss_gradient_norms(f, x, y, loss=loss, dtype=dtype, chunk=chunk)
+    f, x = prepare(f, x, dtype, output=output, extras=extras)
+    lengths, errors = _loss_gradient_norms(f, x, y, loss=loss, chunk=chunk)
     value, error = root_mean_square(lengths, errors)
     known = bool((errors <= 1e-3 * lengths).all())
     status = Status.EXACT if known else Status.ROUNDING
@@ -200,10 +206,9 @@ def _standard_error(values: Tensor) -> float:
 
 
 def _loss_gradient_norms(
-    f: Network, x: Tensor, y: Tensor, *, loss: Loss, dtype: torch.dtype | None, chunk: int | None
+    f: Network, x: Tensor, y: Tensor, *, loss: Loss, chunk: int | None
 ) -> tuple[Tensor, Tensor]:
     """‖∇_x L(f(x_i), y_i)‖₂ of every sample and a bound on its rounding, in float64 where that shows otherwise."""
-    f, x = prepare(f, x, dtype)
     if len(y) != len(x):
         raise InputError(f"x has {len(x)} samples but y has {len(y)}.")
     with leave_no_trace(f, device=x.device):

@@ -8,9 +8,11 @@ from typing import ClassVar, overload
 import torch
 from torch import Tensor, nn
 
+from undertow.core.enclosing import innermost
 from undertow.core.errors import InputError, ModelError
 from undertow.core.status import Status
 from undertow.jacobian.largest_singular import largest_entries, largest_singular
+from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.norms import matrix_norm
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading
@@ -58,6 +60,7 @@ def stable_rank(
     ['0.weight', '2.weight']
     """
     if isinstance(weight, nn.Module):
+        weight = innermost(unwrapped(weight))
         found = {name: _of(matrix, reading, rtol) for name, matrix, reading in weight_matrices(weight)}
         if not found:
             raise ModelError("the network has no weight of two or more axes, so no stable rank.")

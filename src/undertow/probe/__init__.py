@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.measures.reading import Reading as Reading
     from undertow.measures.reading import Tracker as Tracker
     from undertow.measures.robust_accuracy import RobustAccuracy as RobustAccuracy
+    from undertow.measures.seam_profile import SeamProfile as SeamProfile
     from undertow.measures.sharpness import Sharpness as Sharpness
     from undertow.probe.probe import Probe as Probe
     from undertow.probe.probe import take as take
@@ -35,6 +36,7 @@ _WHERE = {
     "RiskBound": "undertow.measures.first_order_risk",
     "RobustAccuracy": "undertow.measures.robust_accuracy",
     "Sharpness": "undertow.measures.sharpness",
+    "SeamProfile": "undertow.measures.seam_profile",
     "StableRank": "undertow.measures.rank",
     "Measure": "undertow.measures.reading",
     "Reading": "undertow.measures.reading",

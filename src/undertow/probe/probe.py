@@ -5,19 +5,23 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
+from undertow.core.outputs import OutputChoice
 from undertow.measures.reading import Measure, TrackingMeasure
+from undertow.probe.budget import Budget
 from undertow.probe.checks import check_measures, check_points, readings_of
+from undertow.probe.measured_network import MeasuredNetwork, in_dtype
 from undertow.probe.preserve_state import preserve_state
 from undertow.probe.records import COLUMNS, Record
 from undertow.probe.schedule import Every, Schedule
-from undertow.probe.tracking import Tracked, follow, remembers
+from undertow.probe.sinks import Sink
+from undertow.probe.tracking import Tracked, begin_tracking, remembers
 from undertow.training.taken import StepTaken
 
 if TYPE_CHECKING:
@@ -70,7 +74,26 @@ class Probe:
 
     A network that diverges is not measured any more, with a warning: numbers of it would tell nothing, and an error
     would end a training that may yet recover. A network in half precision, which is too coarse for error bounds, is
-    measured as a copy in ``dtype``.
+    measured as a copy in ``dtype``, float32 by default. Where several processes train together, rank 0 measures.
+
+    ``step()``, ``epoch_end()`` and ``training_end()`` return the records that are new. For the usual trainers there are
+    adapters that call them (``undertow.probe.adapters``).
+
+    Args:
+        net: the network in training, compiled or wrapped in DistributedDataParallel as it may be.
+        x: the points that it is measured on, (N, …), or token ids.
+        y: their labels, where a measure wants them.
+        measures: what is measured, each with a schedule of its own or without.
+        every: the schedule of the others.
+        trial: written into every record.
+        at_start: whether the network is measured before training.
+        training: (x, y, learning rate), for measures that follow the training.
+        dtype: the precision to measure in, on a copy.
+        output: which of the network's outputs is meant: a name, a place, a function; by default the obvious one.
+        extras: what the network takes beside x, by name, a row for each point.
+        sinks: where records go besides ``records``: ``undertow.probe.sinks``.
+        budget: at most this share of training time is spent on measuring. Fewer points are then measured, or less
+            often; records of a measure "budget" say how many points each reading is on.
 
     >>> import torch
     >>> from undertow.probe import Accuracy, StableRank
@@ -78,12 +101,11 @@ class Probe:
     >>> _ = nn.init.ones_(net.weight)
     >>> x, y = torch.tensor([[2.0], [-1.0]]), torch.tensor([1, 1])
     >>> probe = Probe(net, x, y, measures=[Accuracy(), (StableRank(), "end")])
-    >>> probe.epoch_end()
+    >>> _ = probe.epoch_end()
     >>> [(record.epoch, record.measure, record.value) for record in probe.records]
     [(0, 'accuracy', 0.5), (1, 'accuracy', 0.5)]
-    >>> probe.training_end()
-    >>> probe.records[-1].measure
-    'stable-rank'
+    >>> [record.measure for record in probe.training_end()]
+    ['stable-rank']
     """
 
     def __init__(
@@ -98,14 +120,21 @@ class Probe:
         at_start: bool = True,
         training: tuple[Tensor, Tensor, float] | None = None,
         dtype: torch.dtype | None = None,
+        output: OutputChoice = None,
+        extras: Mapping[str, Any] | None = None,
+        sinks: Sequence[Sink] = (),
+        budget: float | None = None,
     ) -> None:
         check_points(net, x, y)
         check_measures(measures)
-        self.net, self.x, self.y, self.dtype = net, _in(dtype, x), y, dtype
+        self.measured = MeasuredNetwork(net, x, y, dtype=dtype, output=output, extras=extras)
+        self.net, self.x, self.y = self.measured.net, self.measured.x, y
+        self.sinks = tuple(sinks)
+        self.budget = None if budget is None else Budget(budget)
         pairs = [each if isinstance(each, tuple) else (each, every) for each in measures]
         if training is not None:
-            training = (_in(dtype, training[0]), *training[1:])
-        start = self._seen()
+            training = (in_dtype(self.measured.dtype, training[0]), *training[1:])
+        start = self.measured.seen()
         self.measures = tuple(_followed(measure, start, training) for measure, _ in pairs)
         self.schedules = tuple(Schedule(own) for _, own in pairs)
         for schedule in self.schedules:
@@ -129,44 +158,45 @@ class Probe:
         self._epoch = self._epoch if epoch is None else epoch
         return self._take(range(len(self.measures)))
 
-    def step(self, *, rate: float | None = None) -> None:
+    def step(self, *, rate: float | None = None) -> list[Record]:
         """One optimiser step was made; ``rate`` is its learning rate, where that is not the one before it."""
         self._step += 1
         self._rate = self._rate if rate is None else rate
         observing = [each for each in self.measures if isinstance(each, Tracked) and each.observes]
         if observing:
-            seen = self._seen()
+            seen = self.measured.seen()
             for measure in observing:
                 with preserve_state(seen):
                     measure.tracker.observe(seen, StepTaken(self._rate))
         # What is due at the end of an epoch waits for ``epoch_end``, which also counts it.
-        self._take(
+        return self._take(
             index
             for index, schedule in enumerate(self.schedules)
             if schedule.every != "epoch" and schedule.due(self._step)
         )
 
-    def epoch_end(self) -> None:
+    def epoch_end(self) -> list[Record]:
         """One pass over the data is complete."""
         self._epoch += 1
-        self._take(index for index, schedule in enumerate(self.schedules) if schedule.every == "epoch")
+        return self._take(index for index, schedule in enumerate(self.schedules) if schedule.every == "epoch")
 
-    def training_end(self) -> None:
+    def training_end(self) -> list[Record]:
         """Training is over: every measure that has not been taken at this step is taken."""
-        self._take(index for index, step in enumerate(self._measured) if step != self._step)
+        left = (index for index, step in enumerate(self._measured) if step != self._step)
+        return self._take(left, must=True)
 
-    def _seen(self) -> nn.Module:
-        """The network as it is measured: itself, or a copy in the dtype asked for."""
-        return self.net if self.dtype is None else copy.deepcopy(self.net).to(self.dtype)
-
-    def _take(self, due: Iterable[int]) -> list[Record]:
+    def _take(self, due: Iterable[int], *, must: bool = False) -> list[Record]:
         """The readings of the measures that are due, in the order in which they were given."""
         due = list(due)
-        if not due:
+        if not due or not _measures_here():
             return []  # between two measurements a step costs nothing, however large the network
-        for index in due:
+        choices = [(index, self._points(index, must)) for index in due]
+        chosen = [(index, points) for index, points in choices if points is not None]
+        if not chosen:
+            return []  # nothing is affordable yet
+        for index, _ in chosen:
             self._measured[index] = self._step
-        seen = self._seen()
+        seen = self.measured.seen()
         if not all(bool(torch.isfinite(parameter).all()) for parameter in seen.parameters()):
             if not self._diverged:
                 warnings.warn(
@@ -177,17 +207,32 @@ class Probe:
                 )
             self._diverged = True
             return []
-        new = take(
-            seen,
-            self.x,
-            self.y,
-            measures=[self.measures[index] for index in due],
-            step=self._step,
-            epoch=self._epoch,
-            trial=self.trial,
-        )
+        new = [record for index, points in chosen for record in self._read(seen, index, points)]
         self.records += new
+        for sink in self.sinks:
+            sink(new)
         return new
+
+    def _points(self, index: int, must: bool) -> int | None:
+        """On how many points a measure is taken now; None where that has to wait for training to earn it."""
+        count = len(self.x)
+        name = f"{index}:{self.measures[index].name}"
+        if self.budget is None:
+            return count
+        # One with a memory needs the same points every time.
+        fewest = count if isinstance(self.measures[index], Tracked) else None
+        return self.budget.points(name, count, fewest=fewest, must=must)
+
+    def _read(self, seen: nn.Module, index: int, points: int) -> list[Record]:
+        measure, when = self.measures[index], {"step": self._step, "epoch": self._epoch, "trial": self.trial}
+        if self.budget is None:
+            net, x, y = self.measured.now(seen)
+            return take(net, x, y, measures=[measure], **when)  # type: ignore[arg-type]
+        with self.budget.spending(f"{index}:{measure.name}", points):
+            net, x, y = self.measured.now(seen, points)
+            found = take(net, x, y, measures=[measure], **when)  # type: ignore[arg-type]
+        said = Record(self.trial, self._step, self._epoch, "budget", f"{measure.name}:points", float(points))
+        return [*found, said]
 
     def frame(self) -> polars.DataFrame:
         """The records as a polars frame."""
@@ -207,9 +252,10 @@ class Probe:
         )
 
 
-def _in(dtype: torch.dtype | None, points: Tensor) -> Tensor:
-    """Points in the dtype asked for; whole numbers, such as tokens, stay what they are."""
-    return points if dtype is None or not points.is_floating_point() else points.to(dtype)
+def _measures_here() -> bool:
+    """Whether this process is the one that measures: where several train together, rank 0."""
+    together = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return not together or torch.distributed.get_rank() == 0
 
 
 def _followed(
@@ -222,4 +268,4 @@ def _followed(
             f"{measure.name} follows the training: tell the probe what it is, training=(x, y, learning_rate)."
         )
     x, y, learning_rate = training
-    return follow(measure, copy.deepcopy(net).eval(), x, y, learning_rate=learning_rate)
+    return begin_tracking(measure, copy.deepcopy(net).eval(), x, y, learning_rate=learning_rate)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from undertow.measures.reading import Measure, Reading, Tracker, TrackingMeasure
 
-__all__ = ["Tracked", "follow", "remembers", "restore_all", "state_of_all"]
+__all__ = ["Tracked", "begin_tracking", "remembers", "restore_all", "state_of_all"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def remembers(measure: Measure | TrackingMeasure) -> TypeGuard[TrackingMeasure]:
     return isinstance(measure, TrackingMeasure) and getattr(measure, "remembers", True)
 
 
-def follow(
+def begin_tracking(
     measure: Measure | TrackingMeasure, start: nn.Module, x: Tensor, y: Tensor, *, learning_rate: float
 ) -> Measure:
     """The measure itself, or where it has a memory its tracker of this training run."""

@@ -1,0 +1,223 @@
+"""Any network as a function of one floating tensor with one tensor as its value, samples along the first axis."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from undertow.core.enclosing import Enclosing
+from undertow.core.errors import InputError, ModelError, UndertowError
+from undertow.core.outputs import OutputChoice, picked_output
+from undertow.core.token_inputs import embedding_of, last_tokens
+
+__all__ = ["Adapted", "MeasuredElsewhere", "adapted", "plain_words"]
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class MeasuredElsewhere(UserWarning):
+    """What is measured is not the map from the input to everything that the network returns."""
+
+
+class Adapted(Enclosing):
+    """``net`` for one batch of samples: with their rows of extras, one of its outputs, from an embedding on.
+
+    With ``entry``, the name of an embedding, the input is that module's output; the tokens themselves are still
+    given to the network, which may read lengths and positions off them.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        *,
+        output: OutputChoice = None,
+        extras: Mapping[str, Any] | None = None,
+        tokens: Tensor | None = None,
+        entry: str | None = None,
+        last: bool = False,
+    ) -> None:
+        super().__init__()
+        self.net = net
+        self.training = net.training
+        self.output = output
+        self.entry = entry
+        self.last = last
+        self.names = tuple(extras or {})
+        self.constants: dict[str, Any] = {}
+        self.register_buffer("tokens", tokens, persistent=False)
+        for name, extra in (extras or {}).items():
+            if isinstance(extra, Tensor):
+                self.register_buffer(f"extra_{name}", extra, persistent=False)
+            else:
+                self.constants[name] = extra
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """What the network is given beside x, by the names of its arguments."""
+        return {name: self.constants.get(name, getattr(self, f"extra_{name}", None)) for name in self.names}
+
+    @property
+    def rows(self) -> dict[str, Tensor]:
+        """Everything that has a row for each sample."""
+        found = {name: extra for name, extra in self.extras.items() if isinstance(extra, Tensor)}
+        return {**found, "": self.tokens} if isinstance(self.tokens, Tensor) else found
+
+    @property
+    def alike(self) -> bool:
+        """Whether all samples have the same rows, so that any number of others can be run with them."""
+        return all(bool((rows == rows[:1]).all()) for rows in self.rows.values())
+
+    def take(self, index: Tensor) -> Adapted:
+        return self._with({name: rows[index.to(rows.device)] for name, rows in self.rows.items()})
+
+    def _with(self, rows: Mapping[str, Tensor]) -> Adapted:
+        extras = {name: rows.get(name, extra) for name, extra in self.extras.items()}
+        made = Adapted(
+            self.net,
+            output=self.output,
+            extras=extras,
+            tokens=rows.get(""),
+            entry=self.entry,
+            last=self.last,
+        )
+        made.training = self.training
+        return made
+
+    def forward(self, value: Tensor) -> Tensor:
+        rows = {name: _for_batch(own, len(value)) for name, own in self.rows.items()}
+        extras = {name: rows.get(name, extra) for name, extra in self.extras.items()}
+        if self.entry is None:
+            output = self.net(value, **extras)
+        else:
+            module = dict(self.net.named_modules())[self.entry]
+            hook = module.register_forward_hook(lambda _module, _args, _output: value)
+            try:
+                output = self.net(rows[""], **extras)
+            finally:
+                hook.remove()
+        picked = picked_output(output, self.output)
+        return last_tokens(picked, extras.get("attention_mask")) if self.last else picked
+
+    @property
+    def space(self) -> str:
+        """Where perturbations are measured: "" for the input itself, else the output of which module."""
+        return "" if self.entry is None else f"the output of {self.entry}"
+
+
+def _for_batch(rows: Tensor, count: int) -> Tensor:
+    """Rows for a batch of another size, where all samples have the same ones."""
+    if len(rows) == count:
+        return rows
+    if len(rows) == 1 or bool((rows == rows[:1]).all()):
+        return rows[:1].expand(count, *rows.shape[1:])
+    raise ModelError(
+        f"the network was prepared for {len(rows)} samples, each with tokens or extras of its own, and is given "
+        f"{count}: measure each sample by itself, with its own row of extras=…."
+    )
+
+
+def adapted(
+    net: nn.Module, x: Tensor, *, output: OutputChoice = None, extras: Mapping[str, Any] | None = None
+) -> tuple[nn.Module, Tensor]:
+    """The network as a function of one floating tensor, and the samples that it takes; itself where it is one.
+
+    >>> net = nn.Sequential(nn.Embedding(5, 2), nn.Flatten(), nn.Linear(6, 1))
+    >>> with warnings.catch_warnings(record=True) as said:
+    ...     warnings.simplefilter("always")
+    ...     f, vectors = adapted(net, torch.tensor([[0, 1, 2], [2, 3, 4]]))
+    >>> vectors.shape, bool(torch.equal(f(vectors), net(torch.tensor([[0, 1, 2], [2, 3, 4]]))))
+    (torch.Size([2, 3, 2]), True)
+    """
+    if isinstance(net, Enclosing):
+        if output is not None or extras:
+            raise InputError("this network has been prepared with its output and extras: leave both out.")
+        return net, x
+    extras = _checked_extras(extras, x)
+    if not x.is_floating_point():
+        return _from_embedding(net, x, output, extras)
+    if output is not None or extras or not _returns_tensor(net, x):
+        return Adapted(net, output=output, extras=extras), x
+    return net, x
+
+
+def _checked_extras(extras: Mapping[str, Any] | None, x: Tensor) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, extra in (extras or {}).items():
+        if isinstance(extra, Tensor):
+            if extra.shape[:1] != x.shape[:1]:
+                raise InputError(
+                    f"extras[{name!r}] has shape {tuple(extra.shape)}, but there are {len(x)} samples: give it one "
+                    "row for each, or pass what is the same for all of them inside a module of your own."
+                )
+            extra = extra.detach().to(x.device)
+            if extra.is_floating_point() and x.is_floating_point():
+                extra = extra.to(x.dtype)
+        found[str(name)] = extra
+    return found
+
+
+def _from_embedding(
+    net: nn.Module, tokens: Tensor, output: OutputChoice, extras: dict[str, Any]
+) -> tuple[nn.Module, Tensor]:
+    try:
+        entry, vectors = embedding_of(net, tokens, extras)
+    except UndertowError:
+        raise
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise ModelError(plain_words(error, tokens)) from error
+    made = Adapted(net, output=output, extras=extras, tokens=tokens, entry=entry)
+    with torch.no_grad():
+        logits = made.take(torch.zeros(1, dtype=torch.int64))(vectors[:1])
+    embedding = dict(net.named_modules())[entry]
+    words = getattr(embedding, "num_embeddings", None)
+    if output is None and logits.dim() == 3 and logits.shape[-1] == words:
+        made = Adapted(net, extras=extras, tokens=tokens, entry=entry, last=True)
+    what = "the last token's logits, " if made.last else ""
+    _tell(
+        f"x holds token ids, which have no derivative: measured is {what}from the output of {entry!r} on, so norms "
+        "and radii are in the units of that embedding."
+    )
+    return made, vectors
+
+
+def _returns_tensor(net: nn.Module, x: Tensor) -> bool:
+    """Whether the network returns one tensor, as one sample shows; an error is left to those who look closer."""
+    ours = type(net).__module__.partition(".")[0] in ("torch", "undertow")
+    if ours and not isinstance(net, nn.RNNBase):
+        return True
+    buffers = {name: buffer.clone() for name, buffer in net.named_buffers()}
+    devices = [x.device] if x.device.type == "cuda" else []
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=devices):
+            return isinstance(net(x[:1].detach().clone()), Tensor)
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return True
+    finally:
+        with torch.no_grad():
+            for name, buffer in net.named_buffers():
+                if name in buffers and not torch.equal(buffer, buffers[name]):
+                    buffer.copy_(buffers[name])
+
+
+def plain_words(error: BaseException, x: Tensor) -> str:
+    """What a network said when it was given x, as a sentence with what to try."""
+    said = str(error).strip().splitlines()
+    return (
+        f"the network cannot take x of shape {tuple(x.shape)} and dtype {x.dtype}: compare them with what it was "
+        "trained on, and pass what else it needs for each sample as extras={'name': rows}. It says: "
+        f"{type(error).__name__}: {said[0] if said else ''}"
+    )
+
+
+def _tell(sentence: str) -> None:
+    """Warn at the line that called undertow, once for each such line."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(sentence, MeasuredElsewhere, stacklevel=level)

@@ -1,0 +1,47 @@
+"""The network inside what trainers put around it: compilation, data parallelism."""
+
+from __future__ import annotations
+
+import sys
+
+from torch import nn
+
+from undertow.core.errors import ModelError
+
+__all__ = ["unwrapped"]
+
+_SHARDED = ("FullyShardedDataParallel", "FSDPModule")
+
+
+def unwrapped(net: nn.Module) -> nn.Module:
+    """The network itself: without ``torch.compile``, DistributedDataParallel or DataParallel around it.
+
+    A compiled graph and a process group are for training. Measured is the same function on this process alone, so
+    that nothing hangs where only rank 0 measures.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> unwrapped(nn.DataParallel(layer)) is layer
+    True
+    """
+    while True:
+        if any(base.__name__ in _SHARDED for module in net.modules() for base in type(module).__mro__):
+            raise ModelError(
+                "the network is sharded (FSDP): this process holds a part of its weights. Gather it on all ranks, "
+                "for example with torch.distributed.checkpoint.state_dict.get_model_state_dict(net, "
+                "options=StateDictOptions(full_state_dict=True)), load that into an ordinary copy and measure the copy."
+            )
+        inner = _inside(net)
+        if inner is None:
+            return net
+        net = inner
+
+
+def _inside(net: nn.Module) -> nn.Module | None:
+    # By the name: importing DistributedDataParallel takes a second.
+    if type(net).__name__ in ("DataParallel", "DistributedDataParallel"):
+        return net._modules["module"]
+    if "torch._dynamo" in sys.modules:  # nothing is compiled before that was imported
+        original = net._modules.get("_orig_mod")
+        if original is not None:
+            return original
+    return None

@@ -1,0 +1,74 @@
+"""A probe that follows an optimiser: the loop itself stays as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from undertow.core.errors import InputError
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
+    from undertow.probe.probe import Probe
+
+__all__ = ["Following", "follow"]
+
+
+class Following:
+    """The bond between an optimiser and a probe, until ``remove()`` or the end of a ``with`` block.
+
+    The end of the block is the end of training: everything is measured once more.
+    """
+
+    def __init__(self, optimizer: Optimizer, probe: Probe, steps_per_epoch: int | None) -> None:
+        self.probe = probe
+        self._steps = 0
+        self._steps_per_epoch = steps_per_epoch
+        self._hook = optimizer.register_step_post_hook(self._stepped)
+
+    def _stepped(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+        self._steps += 1
+        self.probe.step(rate=float(optimizer.param_groups[0]["lr"]))
+        if self._steps_per_epoch is not None and self._steps % self._steps_per_epoch == 0:
+            self.probe.epoch_end()
+
+    def remove(self) -> None:
+        """The probe is told no more."""
+        self._hook.remove()
+
+    def __enter__(self) -> Following:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.remove()
+        if kind is None:
+            self.probe.training_end()
+
+
+def follow(optimizer: Optimizer, probe: Probe, *, steps_per_epoch: int | None = None) -> Following:
+    """Tell ``probe`` of every step that ``optimizer`` makes, without a change to the loop.
+
+    It is the optimiser's steps that count: under gradient accumulation one for several batches, and none where mixed
+    precision skips one. An optimiser that ``accelerate`` prepared is followed inside. With ``steps_per_epoch`` the
+    probe is told of epochs too; without, call ``probe.epoch_end()`` yourself, or measure by steps (``every=100``).
+
+    >>> import torch, undertow as ut
+    >>> from undertow.probe import StableRank
+    >>> net = torch.nn.Linear(2, 1)
+    >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    >>> probe = ut.Probe(net, torch.ones(1, 2), measures=[StableRank()], every=2)
+    >>> with follow(optimizer, probe):
+    ...     for _ in range(4):
+    ...         net(torch.ones(1, 2)).sum().backward()
+    ...         optimizer.step()
+    >>> [record.step for record in probe.records]
+    [0, 2, 4]
+    """
+    inner = getattr(optimizer, "optimizer", optimizer)  # as accelerate wraps it; its own step may make none
+    if not hasattr(inner, "register_step_post_hook"):
+        raise InputError(
+            f"{type(optimizer).__name__} is no torch.optim.Optimizer: call probe.step() after its steps instead."
+        )
+    if steps_per_epoch is not None and steps_per_epoch < 1:
+        raise InputError(f"steps_per_epoch = {steps_per_epoch}: an epoch has at least one step.")
+    return Following(inner, probe, steps_per_epoch)

@@ -1,0 +1,108 @@
+"""A probe as a callback of the Trainer of transformers."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from undertow.core.errors import InputError
+from undertow.probe.probe import Probe
+from undertow.probe.records import Record
+from undertow.probe.sinks import Log
+
+__all__ = ["TransformersProbe"]
+
+
+def _callback_class() -> type[Any]:
+    try:
+        found: type[Any] = importlib.import_module("transformers").TrainerCallback
+    except ImportError:
+        return object
+    return found
+
+
+_Callback: Any = _callback_class()
+
+
+class TransformersProbe(_Callback):  # type: ignore[misc]
+    """Measure while ``Trainer.train`` runs: ``Trainer(…, callbacks=[TransformersProbe(batch, measures=[…])])``.
+
+    Steps are the optimiser's (``state.global_step``), so gradient accumulation counts once. Records are in
+    ``callback.records``, and in ``state.log_history`` as far as they are numbers.
+
+    Args:
+        batch: what the model is given: a dictionary as a collator makes it (``input_ids`` or ``pixel_values``, an
+            ``attention_mask``, ``labels``), or the points alone.
+        measures: as for :class:`undertow.Probe`.
+        labels: the points' labels, where the batch has none.
+        log: whether records are added to ``state.log_history``.
+        options: go to :class:`undertow.Probe`: ``every``, ``budget``, ``sinks``, ``output``, ….
+    """
+
+    def __init__(
+        self,
+        batch: Mapping[str, Tensor] | Tensor,
+        *,
+        measures: Sequence[Any],
+        labels: Tensor | None = None,
+        log: bool = True,
+        **options: Any,
+    ) -> None:
+        if _Callback is object:
+            raise InputError("TransformersProbe needs transformers: pip install 'undertow[transformers]'.")
+        self.x, self.extras, own = _parted(batch)
+        self.y = own if labels is None else labels
+        self.measures, self.options, self.log = measures, options, log
+        self.probe: Probe | None = None
+
+    @property
+    def records(self) -> list[Record]:
+        """What has been measured so far."""
+        return [] if self.probe is None else self.probe.records
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:  # noqa: ARG002
+        if self.probe is not None:
+            return
+        device = next(model.parameters()).device
+        sinks = [*self.options.pop("sinks", ())]
+        if self.log:
+            sinks.append(Log(lambda found: state.log_history.append(dict(found))))
+        extras = {name: extra.to(device) for name, extra in self.extras.items()}
+        self.probe = Probe(
+            model,
+            self.x.to(device),
+            None if self.y is None else self.y.to(device),
+            measures=self.measures,
+            sinks=sinks,
+            **{"extras": extras, **self.options},
+        )
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        if self.probe is not None:
+            self.probe.step()
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        if self.probe is not None:
+            self.probe.epoch_end()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        if self.probe is not None:
+            self.probe.training_end()
+
+
+_INPUTS = ("input_ids", "pixel_values", "input_values", "input_features", "x")
+
+
+def _parted(batch: Mapping[str, Tensor] | Tensor) -> tuple[Tensor, dict[str, Tensor], Tensor | None]:
+    """The points, what else the model takes, and the labels."""
+    if isinstance(batch, Tensor):
+        return batch, {}, None
+    rest = dict(batch)
+    labels = rest.pop("labels", None)
+    name = next((each for each in _INPUTS if each in rest), None)
+    if name is None:
+        raise InputError(f"the batch has none of {', '.join(_INPUTS)}: give the points themselves.")
+    return rest.pop(name), rest, labels

@@ -1,0 +1,76 @@
+"""One measured network as one HTML file that opens offline: the picture of its seams and the numbers behind it."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import vl_convert
+
+from undertow.drawing.palette import DARK, LIGHT, css_variables
+from undertow.store.atomic import make_folder, replace_file
+
+if TYPE_CHECKING:
+    import altair
+
+__all__ = ["write_page"]
+
+_STYLE = """
+body { background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto;
+       max-width: 60rem; padding: 0 1rem; }
+figure { background: #fff; border-radius: 6px; margin: 1rem 0; overflow-x: auto; padding: 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; }
+td, th { border-bottom: 1px solid var(--rule); padding: .2rem .8rem; text-align: right; }
+td:first-child, th:first-child { text-align: left; }
+.muted { color: var(--muted); }
+"""
+
+
+def write_page(path: Path, found: dict[str, Any], figure: altair.TopLevelMixin) -> Path:
+    """Write what was measured to ``path``; no request and no script is in it."""
+    make_folder(path.parent)
+    replace_file(path, _page(found, vl_convert.vegalite_to_svg(json.dumps(figure.to_dict()))).encode())
+    return path
+
+
+def _page(found: dict[str, Any], picture: str) -> str:
+    columns = ("co_correlation", "error", "standard_error", "energy_head", "energy_tail")
+    heads = ("ϱ", "± numerical", "± sampling", "S(head)", "S(tail)")
+    seams = [(row["seam"], *(row[name] for name in columns)) for row in found["seams"]]
+    ranks = [(name, rank["value"], rank["error"]) for name, rank in found["ranks"].items()]
+    parts = [
+        f"<h1>{escape(found['checkpoint'])}</h1>",
+        f"<p>S(net) = {found['energy']:.4g} on {found['samples']} samples. {escape(found['status'])}</p>",
+        f"<figure>{picture}</figure>",
+        _table(("seam", *heads), seams),
+    ]
+    for title in ("margins", "radii"):
+        if found[title] is not None:
+            rows = [(name.replace("_", " "), value) for name, value in found[title].items()]
+            parts += [f"<h2>{title.capitalize()}</h2>", _table(("", "value"), rows)]
+    parts += ["<h2>Stable ranks</h2>", _table(("weight", "‖W‖²_F/‖W‖²", "error"), ranks)]
+    parts += [f"<p class='muted'>{escape(note)}</p>" for note in found["notes"]]
+    light, dark = (f":root {{ {css_variables(colours)} }}" for colours in (LIGHT, DARK))
+    style = f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    return (
+        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{escape(found['checkpoint'])}</title>"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f"<style>{style}{_STYLE}</style></head><body>{''.join(parts)}</body></html>"
+    )
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    top = "".join(f"<th>{escape(head)}</th>" for head in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(_cell(cell))}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,150 @@
+"""Small random networks of ``transformers`` as they come: no wrapper, outputs as dataclasses, tokens, masks."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import undertow as ut
+from undertow.core.adapting import MeasuredElsewhere, adapted
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None, reason="transformers is not installed"
+)
+
+_SMALL: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+}
+_IMAGE: dict[str, Any] = {"image_size": 16, "patch_size": 8, "num_channels": 3}
+_WORDS: dict[str, Any] = {"vocab_size": 30}
+_STAGES: dict[str, Any] = {"num_stages": 2, "hidden_sizes": [8, 12], "depths": [1, 2]}
+
+_CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ViTForImageClassification": ("ViTConfig", {**_SMALL, **_IMAGE}),
+    "DeiTForImageClassification": ("DeiTConfig", {**_SMALL, **_IMAGE}),
+    "ResNetForImageClassification": (
+        "ResNetConfig",
+        {"embedding_size": 8, "hidden_sizes": [8, 12], "depths": [1, 2], "layer_type": "basic"},
+    ),
+    "ConvNextForImageClassification": ("ConvNextConfig", {**_STAGES, "patch_size": 4}),
+    "SwinForImageClassification": (
+        "SwinConfig",
+        {
+            "image_size": 16,
+            "patch_size": 2,
+            "embed_dim": 8,
+            "depths": [1, 1],
+            "num_heads": [2, 2],
+            "window_size": 2,
+        },
+    ),
+    "RegNetForImageClassification": (
+        "RegNetConfig",
+        {"embedding_size": 8, "hidden_sizes": [8, 12], "depths": [1, 1], "groups_width": 4},
+    ),
+    "MobileNetV2ForImageClassification": ("MobileNetV2Config", {"image_size": 32, "depth_multiplier": 0.25}),
+    "BertForSequenceClassification": ("BertConfig", {**_SMALL, **_WORDS}),
+    "DistilBertForSequenceClassification": (
+        "DistilBertConfig",
+        {**_WORDS, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24},
+    ),
+    "GPT2ForSequenceClassification": (
+        "GPT2Config",
+        {
+            **_WORDS,
+            "n_embd": 16,
+            "n_layer": 2,
+            "n_head": 2,
+            "pad_token_id": 0,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+    ),
+    "GPT2LMHeadModel": (
+        "GPT2Config",
+        {
+            **_WORDS,
+            "n_embd": 16,
+            "n_layer": 2,
+            "n_head": 2,
+            "pad_token_id": 0,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+    ),
+    "LlamaForCausalLM": ("LlamaConfig", {**_SMALL, **_WORDS, "num_key_value_heads": 2, "pad_token_id": 0}),
+}
+_TEXT = ("Bert", "Distil", "GPT2", "Llama")
+
+
+def _made(name: str) -> tuple[nn.Module, Tensor, dict[str, Tensor]]:
+    transformers = pytest.importorskip("transformers")
+
+    config, settings = _CONFIGURATIONS[name]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net = (
+            getattr(transformers, name)(getattr(transformers, config)(**settings, num_labels=3))
+            .double()
+            .eval()
+        )
+        side = settings.get("image_size", 32)
+        if not name.startswith(_TEXT):
+            return net, torch.randn(3, 3, side, side, dtype=torch.float64), {}
+        mask = (torch.arange(6) < torch.tensor([6, 4, 5])[:, None]).long()
+        return net, torch.randint(3, 30, (3, 6)) * mask, {"attention_mask": mask}
+
+
+@pytest.mark.parametrize("name", _CONFIGURATIONS)
+def test_norms_and_seams_of(name: str) -> None:
+    net, x, extras = _made(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MeasuredElsewhere)
+        norms = ut.jacobian_norms(net, x, extras=extras)
+        places = ut.seams(net, x, extras=extras)
+        found = ut.collaboration(net, x, seam=places[len(places) // 2], extras=extras)
+        head, tail = ut.split(net, places[len(places) // 2], x=x, extras=extras)
+        with torch.no_grad():
+            f, vectors = adapted(net, x, extras=extras)
+            assert torch.equal(head(tail(vectors)), f(vectors))
+    _compare(net, x, extras, norms.value)
+    assert len(places) >= 2
+    assert 0 < found.co_correlation <= 1
+    assert found.identity_gap < 1e-9
+    assert ut.stable_rank(net)
+
+
+def _compare(net: nn.Module, x: Tensor, extras: dict[str, Tensor], found: Tensor) -> None:
+    """With the whole Jacobian of each sample by itself, from the vectors on where x are tokens."""
+    for index in range(len(x)):
+        rows = {name: extra[index : index + 1] for name, extra in extras.items()}
+        own = x[index : index + 1]
+        if extras:
+            table = net.get_input_embeddings()  # type: ignore[operator]
+            start = table(own).detach()
+
+            def f(vectors: Tensor, rows: dict[str, Tensor] = rows, own: Tensor = own) -> Tensor:
+                hook = net.get_input_embeddings().register_forward_hook(lambda *_: vectors)  # type: ignore[operator]
+                try:
+                    logits = net(own, **rows).logits
+                finally:
+                    hook.remove()
+                last = int(rows["attention_mask"].sum()) - 1
+                return logits[0, last] if logits.dim() == 3 else logits[0]
+
+        else:
+            start = own
+
+            def f(vectors: Tensor) -> Tensor:  # type: ignore[misc]
+                return net(vectors).logits[0]  # type: ignore[no-any-return]
+
+        jacobian = torch.autograd.functional.jacobian(f, start).reshape(-1, start.numel())
+        assert float(found[index]) == pytest.approx(float(torch.linalg.matrix_norm(jacobian, 2)), rel=1e-6)

@@ -1,0 +1,125 @@
+"""The seam profile: every seam's own collaboration, from shared backward passes, as numbers and as pictures."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import undertow as ut
+from undertow.core.adapting import MeasuredElsewhere
+from undertow.core.errors import SeamError
+from undertow.core.status import Status
+from undertow.drawing.seam_depth import profile_over_training
+from undertow.jacobian.heads_at_once import head_norms
+from undertow.measures.seam_profile import SeamProfile
+
+from ..model_cases import CASES, Case, dense_norms
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_row_is_the_dense_collaboration_of_its_seam(case: Case) -> None:
+    net, x = case.make(4, torch.float64)
+    if not ut.seams(net, x):
+        with pytest.raises(SeamError, match="no seam"):
+            ut.seam_profile(net, x)
+        return
+    found = ut.seam_profile(net, x)
+    assert found.seams == tuple(ut.seams(net, x))
+    whole = dense_norms(net, x)
+    assert found.energy == pytest.approx(float(whole.square().mean().sqrt()), rel=1e-2)
+    for name, rho, head_energy, tail_energy, error in zip(
+        found.seams, found.co_correlation, found.energy_head, found.energy_tail, found.error, strict=True
+    ):
+        head, tail = ut.split(net, name, x=x)
+        with torch.no_grad():
+            hidden = tail(x)
+        h, t = dense_norms(head, hidden), dense_norms(tail, x)
+        assert head_energy == pytest.approx(float(h.square().mean().sqrt()), rel=1e-2)
+        assert tail_energy == pytest.approx(float(t.square().mean().sqrt()), rel=1e-2)
+        true = float((whole.square().mean() / (h * t).square().mean()).sqrt().nan_to_num())  # 0/0 is 0
+        assert abs(rho - true) <= error + 1e-9
+
+
+def test_heads_at_once_in_float32_have_errors_that_hold_and_need_no_order() -> None:
+    net, x = next(case for case in CASES if case.name.startswith("res")).make(9)
+    places = ut.seams(net, x)
+    net = nn.Sequential(net, nn.Flatten(), nn.Linear(int(net(x)[0].numel()), 7)).eval()
+    names = [f"0.{name}" for name in places]
+    found = head_norms(net, x, names)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(3))
+    again = head_norms(net, x[order], names, chunk=2)
+    for norms, other, name in zip(found, again, ["", *names], strict=True):
+        assert norms.status is Status.EXACT
+        torch.testing.assert_close(other.value, norms.value[order], rtol=1e-4, atol=0)
+        if name:
+            head, tail = ut.split(net, name, x=x)
+            expected = dense_norms(head, tail(x).detach())
+        else:
+            expected = dense_norms(net, x)
+        assert bool(((norms.value - expected).abs() <= norms.error).all())
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_units_of_the_input_do_not_matter(unit: float) -> None:
+    net = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    nn.init.zeros_(net[0].bias)  # type: ignore[arg-type]
+    x = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
+    found, scaled = ut.seam_profile(net, x), ut.seam_profile(net, x * unit)
+    assert scaled.co_correlation == pytest.approx(found.co_correlation, rel=1e-3)
+
+
+def test_many_outputs_are_measured_by_lanczos() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        net = nn.Sequential(nn.Linear(70, 80), nn.Tanh(), nn.Linear(80, 90)).double().eval()
+        x = torch.randn(3, 70).double()
+    found = ut.seam_profile(net, x)
+    for row in found.rows:
+        head, tail = ut.split(net, row.seam, x=x)
+        h = dense_norms(head, tail(x).detach())
+        assert row.energy_head == pytest.approx(float(h.square().mean().sqrt()), rel=1e-2)
+        assert row.status in (Status.CONVERGED, Status.EXACT)
+
+
+class Tokens(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.mix, self.read = nn.Embedding(7, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> dict[str, Tensor]:
+        h = self.mix(self.words(tokens)).tanh() * mask[:, :, None]
+        return {"logits": self.read(h.sum(1))}
+
+
+def test_tokens_and_masks_and_where_it_was_measured() -> None:
+    net, tokens = Tokens().double().eval(), torch.tensor([[1, 2, 3], [4, 5, 6], [1, 1, 2]])
+    mask = torch.tensor([[1, 1, 0], [1, 1, 1], [1, 0, 0]]).double()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MeasuredElsewhere)
+        found = ut.seam_profile(net, tokens, extras={"mask": mask})
+        one = ut.collaboration(net, tokens, seam="mix", extras={"mask": mask})
+    assert found.seams == ("mix",)
+    assert found.space == "the output of words"
+    assert found.co_correlation[0] == pytest.approx(one.co_correlation, rel=1e-2)
+
+
+def test_pictures_of_a_moment_and_of_a_training() -> None:
+    net, x = (
+        nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 2)),
+        torch.randn(8, 3),
+    )
+    found = ut.seam_profile(net.eval(), x)
+    frame = found.frame()
+    assert frame["seam"].to_list() == list(found.seams)
+    drawn = str(found.figure().to_dict())
+    assert "S(head)" in drawn
+    assert all(name in drawn for name in found.seams)
+    probe = ut.Probe(net, x, measures=[SeamProfile(points=4)])
+    with torch.no_grad():
+        next(net.parameters()).mul_(2)
+    probe.epoch_end()
+    assert {record.key for record in probe.records if record.epoch == 1} >= {"1:co_correlation", "energy"}
+    assert "viridis" in str(profile_over_training(probe.frame()).to_dict())
