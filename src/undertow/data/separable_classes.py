@@ -50,10 +50,11 @@ def separable_classes(
     seed: int = 0,
     generator: torch.Generator | None = None,
 ) -> Dataset:
-    """x = (γ + h) u_y + z: orthonormal u_0 … u_{k−1}, h exponential of mean ``depth``, z ~ N(0, σ²) across all u, σ = ``spread``/√d.
+    """x = (γ + h) u_y + z, with orthonormal u_0 … u_{k−1}, h exponential, and z normal across all of them.
 
-    The network with rows u_c has s_y − s_j = γ + h for every rival j, so that the data are separable through the origin
-    with a margin of at least γ, whatever n and d ≥ k. It is ``separable`` for more than two classes.
+    h has mean ``depth``, z the standard deviation ``spread``/√d in every direction. The network with rows u_c has
+    s_y − s_j = γ + h for every rival j, so that the data are separable through the origin with a margin of at least γ,
+    whatever n and d ≥ k. It is ``separable`` for more than two classes.
 
     Args:
         n: Points, as equally many of each class as can be.

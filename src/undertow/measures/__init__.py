@@ -59,6 +59,7 @@ MEASURES = MeasureRegistry(
     Listed("margins", "undertow.measures.margins:Margins"),
     Listed("norm-margins", "undertow.measures.norm_margins:NormMargins"),
     Listed("linear-optimum", "undertow.measures.norm_margins:LinearOptimum"),
+    Listed("norm-kkt", "undertow.measures.norm_kkt:NormKkt"),
     Listed("step-geometry", "undertow.measures.step_geometry:StepGeometry"),
     Listed(
         "attacker-radii",

@@ -41,10 +41,11 @@ class NormMargins(NamedMeasure):
 
 
 class LinearOptimum(NamedMeasure):
-    """The largest margin of any linear network on the probe's points, norm by norm, and how near this one's weights are.
+    """The largest margin of linear networks on the probe's points, norm by norm, and how near this one's weights are.
 
     Readings: ``optimum:1`` and so on, each with an error that is proved; ``cosine:1`` …, of the weights with the
-    optimal direction that was found. For linear networks without biases; see :func:`undertow.theory.max_margin.max_margin`.
+    optimal direction that was found. For linear networks without biases; see
+    :func:`undertow.theory.max_margin.max_margin`.
     """
 
     name: ClassVar[str] = "linear-optimum"
@@ -69,5 +70,7 @@ def linear_weight(net: nn.Module) -> Tensor:
     """
     chain = read_dense(net)
     if not isinstance(chain, DenseChain) or len(chain.linears) != 1 or chain.biases[0] is not None:
-        raise ModelError("this needs a linear network: one linear layer without a bias, as mlp with no widths.")
+        raise ModelError(
+            "this needs a linear network: one linear layer without a bias, as mlp with no widths."
+        )
     return chain.linears[0].weight.detach().double()

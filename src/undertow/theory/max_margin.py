@@ -1,4 +1,4 @@
-"""The largest margin that weights of norm 1 can have, in any of four norms, with a proof: what optimisers are said to find.
+"""The largest margin that weights of norm 1 can have, in any of four norms, with a proof.
 
 max over ‖w‖ ≤ 1 of min_i ⟨a_i, w⟩  =  min over λ ≥ 0, Σλ = 1 of ‖Σ λ_i a_i‖_*
 
@@ -42,7 +42,7 @@ class MaxMargin:
 
 
 def max_margin(rows: Tensor, *, norm: float | str = 2, shapes: Sequence[Shape] = ()) -> MaxMargin:
-    """The largest min_i ⟨a_i, w⟩ over ‖w‖ ≤ 1, for ``rows`` a_i (m, P): the hard-margin support vector machine of a norm.
+    """The largest min_i ⟨a_i, w⟩ over ‖w‖ ≤ 1, a_i the ``rows`` (m, P): a norm's hard-margin SVM.
 
     Args:
         rows: a_i, such as y_i x_i for two classes; ``margin_rows`` makes them of points and labels.
