@@ -106,7 +106,7 @@ def test_a_wrong_point_is_not_feasible() -> None:
     found = kkt(net, x, 1 - y, weight_norm="inf")
     assert not found.feasible
     assert "misclassified" in found.sentence
-    assert list(measure("norm-kkt")(net, x, 1 - y)) == [("feasible", 0.0, None)]
+    assert not list(measure("norm-kkt")(net, x, 1 - y))
 
 
 @pytest.mark.parametrize("attacker", ["1", "2", "inf"])

@@ -125,7 +125,7 @@ class NormKkt(NamedMeasure):
     """How nearly the network is a KKT point of the margin problem in each norm, on the probe's points.
 
     Readings for each of ``norms``: ``total:inf``, ``residual:inf``, ``slackness:inf`` and so on (see
-    :class:`NormStationarity`), once every point is classified correctly; ``feasible`` says whether that is so.
+    :class:`NormStationarity`); nothing before every point is classified correctly.
     """
 
     name: ClassVar[str] = "norm-kkt"
@@ -137,9 +137,7 @@ class NormKkt(NamedMeasure):
         theta = chosen_parameters(copied, self.parameters)
         scores = scores_of(copied, points)
         values, labels, named = margins_of(scores, labels_for(self, y), "auto")
-        feasible = float(values.min()) > 0
-        yield "feasible", float(feasible), None
-        if not feasible:
+        if not float(values.min()) > 0:
             return
         gaps = pair_gaps(scores, labels, named)
         rows = _rows(copied, points, gaps.isfinite(), theta, None if named == "cross-entropy" else labels)

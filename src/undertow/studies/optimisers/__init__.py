@@ -3,7 +3,8 @@
 Steepest descent in a norm ‖·‖ of the weights is said to enlarge q_min/‖w‖, on linear networks the distance to the
 boundary in the *dual* norm: gradient descent protects against L2, sign descent and Adam against L1, coordinate descent
 against L∞. Linear networks have a known optimum (topic ``linear``); Adam's ε and its batches are in ``adam``; two-layer
-networks, whose radii are certified, attacked and solved exactly, in ``networks``.
+networks, whose radii are certified, attacked and solved exactly, in ``networks``. What else is said of gradient
+descent, that it averages features and that co-correlation rises, is asked of every rule in ``features``.
 """
 
 from __future__ import annotations
@@ -25,5 +26,5 @@ STUDY = Study(
     },
     variants={"paper": "rates tuned on problems of their own, falling like t^-½"},
     home=__name__,
-    topics=("linear",),
+    topics=("linear", "adam", "networks", "features"),
 )

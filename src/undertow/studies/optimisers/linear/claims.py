@@ -6,11 +6,11 @@ import polars
 
 from undertow.core.errors import InputError
 from undertow.studies.kit.claim import POSITIVE, Finding, Verdict
-from undertow.studies.kit.per_seed import mean, verdict
+from undertow.studies.kit.per_seed import verdict
 from undertow.studies.kit.readings import at_levels, side_by_side
 from undertow.studies.kit.statements import Claims
 from undertow.studies.optimisers.rules import ATTACKERS, RULES, parts_of
-from undertow.studies.optimisers.tables import NETWORK, progress, with_rules
+from undertow.studies.optimisers.tables import NETWORK, end_and_half, progress, with_rules
 
 __all__ = ["CLAIMS", "at_equal_progress"]
 
@@ -60,17 +60,8 @@ def reaches(frame: polars.DataFrame, part: str) -> Finding:
     The claim is about t → ∞: a margin below the line contradicts it only once its gap has come to rest.
     """
     norm = RULES[part.partition("-")[2]].norm
-    table = progress(frame)
-    last = table["step"].max()
-    gap = (1 - polars.col(norm)).alias("gap")
-    half = table.filter(polars.col("step") <= last / 2).group_by("seed").agg(gap.last())
-    end = table.filter(polars.col("step") == last)
+    end, shrunk = end_and_half(progress(frame), norm)
     found = verdict(end, norm, above=NEAR, note=f"effect: margin in {norm} as a share of the largest")
-    shrunk = mean(
-        end.select("seed", gap)
-        .join(half, on="seed")
-        .select(value=polars.col("gap") / polars.col("gap_right"))["value"]
-    )
     resting = found.verdict is not Verdict.FAILS or shrunk > RESTING
     return found if resting else found.left_open(f"its gap fell by {1 - shrunk:.0%} while steps doubled")
 
