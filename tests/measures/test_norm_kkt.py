@@ -113,8 +113,9 @@ def test_a_wrong_point_is_not_feasible() -> None:
 def test_linear_radii_are_those_that_are_certified_and_attacked(attacker: str) -> None:
     for outputs in (1, 4):
         weight = torch.randn(outputs, 5, generator=torch.Generator().manual_seed(2)).double()
-        net = nn.Sequential(nn.Linear(5, outputs, bias=False)).double()
-        net[0].weight.data.copy_(weight)
+        layer = nn.Linear(5, outputs, bias=False).double()
+        layer.weight.data.copy_(weight)
+        net = nn.Sequential(layer)
         x = torch.randn(20, 5, generator=torch.Generator().manual_seed(3)).double()
         y = torch.arange(20) % max(outputs, 2)
         ours = linear_radii(weight, x, y, attacker=attacker)

@@ -95,7 +95,8 @@ TESTED_ELSEWHERE = {
         "not at smoke scale",
     ),
 }
-"""What chance does not meet: test_growth.py, test_feature_claims.py, test_feature_rows.py and test_optimisers.py have records of these."""
+"""What chance does not meet: test_growth.py, test_feature_claims.py, test_feature_rows.py and test_optimisers.py have
+records of these."""
 
 
 def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:

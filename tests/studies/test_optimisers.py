@@ -50,17 +50,17 @@ def margins(part: str, share: Callable[[str, int], float]) -> list[dict[str, Any
 
 
 def test_a_margin_is_judged_in_its_own_norm() -> None:
-    own = margins("binary-sign", lambda norm, step: 0.99 if norm == "inf" else 0.5)
+    own = margins("binary-sign", lambda norm, _: 0.99 if norm == "inf" else 0.5)
     assert asked("O-b.two", own).verdict is Verdict.HOLDS
-    other = margins("binary-sign", lambda norm, step: 0.99 if norm == "2" else 0.5)
+    other = margins("binary-sign", lambda norm, _: 0.99 if norm == "2" else 0.5)
     assert asked("O-b.two", other).verdict is Verdict.FAILS
 
 
 def test_a_margin_that_still_grows_is_left_open() -> None:
-    growing = margins("classes-spectral", lambda norm, step: 1 - 1 / (1 + step))
+    growing = margins("classes-spectral", lambda _, step: 1 - 1 / (1 + step))
     found = asked("O-d.spectral", growing)
     assert found.verdict is Verdict.HOLDS
-    slower = margins("classes-spectral", lambda norm, step: 1 - 1 / (2 + step) ** 0.5)
+    slower = margins("classes-spectral", lambda _, step: 1 - 1 / (2 + step) ** 0.5)
     found = asked("O-d.spectral", slower)
     assert found.verdict is Verdict.UNDECIDED
     assert "while steps doubled" in found.note
@@ -79,8 +79,8 @@ def residuals(part: str, own: str, value: Callable[[int], float]) -> list[dict[s
 @pytest.mark.parametrize("rule", ["gd", "sign", "coordinate", "spectral", "adam"])
 def test_a_kkt_point_is_one_of_the_rules_own_norm(rule: str) -> None:
     part, own = f"long-{rule}", RULES[rule].norm
-    assert asked(f"O-g.{rule}", residuals(part, own, lambda step: 0.05)).verdict is Verdict.HOLDS
-    assert asked(f"O-g.{rule}", residuals(part, own, lambda step: 0.3)).verdict is Verdict.FAILS
+    assert asked(f"O-g.{rule}", residuals(part, own, lambda _: 0.05)).verdict is Verdict.HOLDS
+    assert asked(f"O-g.{rule}", residuals(part, own, lambda _: 0.3)).verdict is Verdict.FAILS
     falling = asked(f"O-g.{rule}", residuals(part, own, lambda step: 3 / (10 + step) ** 0.5))
     assert falling.verdict is Verdict.UNDECIDED
     assert "fell by" in falling.note

@@ -18,8 +18,8 @@ from undertow.theory.weight_norms import WEIGHT_NORMS, WeightNorm, as_weight_nor
 
 
 def rows_of(seed: int, classes: int, d: int = 6) -> torch.Tensor:
-    sizes = {"n": 20, "d": d, "seed": seed}
-    data = separable(**sizes) if classes == 2 else separable_classes(**sizes, classes=classes)
+    several = separable_classes(n=20, d=d, classes=max(classes, 3), seed=seed)
+    data = separable(n=20, d=d, seed=seed) if classes == 2 else several
     return margin_rows(data.x, data.y, classes=classes)
 
 

@@ -29,9 +29,15 @@ class SeparableClassesData(DrawnData):
 
     def draw(self, n: int, seed: int, *, like: Dataset | None) -> Dataset:
         directions = None if like is None else like.details["directions"]
-        sizes = {"margin": self.margin, "spread": self.spread, "depth": self.depth}
         return separable_classes(
-            n=n, d=self.d, classes=self.classes, directions=directions, seed=seed, **sizes
+            n=n,
+            d=self.d,
+            classes=self.classes,
+            margin=self.margin,
+            spread=self.spread,
+            depth=self.depth,
+            directions=directions,
+            seed=seed,
         )
 
     def least_shape(self) -> tuple[int, int]:

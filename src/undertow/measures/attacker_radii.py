@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, ClassVar
 
 import torch
@@ -51,16 +52,16 @@ class AttackerRadii(NamedMeasure):
     def _of_network(self, net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Reading]:
         some = slice(min(self.exact, len(x)))
         for attacker, norm in _ATTACKERS.items():
-            options = {"norm": norm, "shorten": self.shorten, "seed": self.seed}
+            bracket = partial(robustness, net, norm=norm, shorten=self.shorten, seed=self.seed)
             with taken_for_logits():
-                found = robustness(net, x, y, exact=False, **options)
+                found = bracket(x, y, exact=False)
                 yield f"{attacker}:certified", float(found.certified.mean()), None
                 yield f"{attacker}:attacked", float(found.attacked.mean()), None
                 if attacker == "2":
                     yield "proved", found.share_proved, None
                 if not self.exact:
                     continue
-                solved = robustness(net, x[some], y[some], exact=True, seconds=self.seconds, **options).exact
+                solved = bracket(x[some], y[some], exact=True, seconds=self.seconds).exact
             if bool(solved.isfinite().all()):
                 yield f"{attacker}:exact", float(solved.mean()), None
                 yield f"{attacker}:attacked-there", float(found.attacked[some].mean()), None

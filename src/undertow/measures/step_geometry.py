@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from undertow.core.errors import InputError
 from undertow.core.losses import log_mean_loss
 from undertow.core.scoring import as_rows, double_copy, margins_of
 from undertow.measures.named_measure import NamedMeasure
-from undertow.measures.reading import Reading, labels_for
+from undertow.measures.reading import Reading
 
 __all__ = ["StepGeometry", "StepGeometryTracker", "log_gradient"]
 
@@ -29,23 +30,25 @@ class StepGeometry(NamedMeasure):
 
     def begin(self, start: nn.Module, x: Tensor, y: Tensor, *, learning_rate: float) -> StepGeometryTracker:  # noqa: ARG002
         """A tracker of one training run."""
-        return StepGeometryTracker(self, start)
+        return StepGeometryTracker(start)
 
 
 class StepGeometryTracker:
     """One training run, looked at when it is read and not in between."""
 
+    name: ClassVar[str] = StepGeometry.name
     observes = False
 
-    def __init__(self, options: StepGeometry, start: nn.Module) -> None:
-        self._options = options
+    def __init__(self, start: nn.Module) -> None:
         self._last = _flat(start)
 
     def observe(self, net: nn.Module, taken: object) -> None:
         """Steps in between are nothing to it."""
 
     def read(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
-        log_loss, slope = log_gradient(net, x, labels_for(self._options, y))
+        if y is None:
+            raise InputError(f"{self.name} needs labels: give the probe y beside x.")
+        log_loss, slope = log_gradient(net, x, y)
         now = _flat(net)
         way, self._last = now - self._last, now
         if bool(way.any()) and bool(slope.any()):
@@ -55,10 +58,6 @@ class StepGeometryTracker:
         if steepest > 0:
             yield "log10-steepest", (math.log(steepest) + log_loss) / math.log(10), None
         yield "log10-loss", log_loss / math.log(10), None
-
-    @property
-    def name(self) -> str:
-        return self._options.name
 
     def state(self) -> dict[str, Tensor]:
         return {"last": self._last}

@@ -103,7 +103,7 @@ def margin_rows(x: Tensor, y: Tensor, *, classes: int = 2) -> Tensor:
 
 def _layers(flat: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
     sizes = [int(np.prod(shape)) for shape in shapes]
-    return [part.view(shape) for part, shape in zip(flat.split(sizes), shapes, strict=True)]
+    return [part.view(shape) for part, shape in zip(torch.split(flat, sizes), shapes, strict=True)]
 
 
 def _in_sup(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

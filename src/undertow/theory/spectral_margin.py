@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,10 +39,10 @@ def central_path(rows: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> tuple[n
             curved[size, size] = (inverse**2).sum()
             step = -np.linalg.solve(curved, slope)
             decrement = float(-slope @ step)
-            length = 1.0 if decrement < 0.25 else 1 / (1 + np.sqrt(decrement))
-            while not _inside(w + length * step[:size], t + length * step[size], rows, shapes):
+            length = 1.0 if decrement < 0.25 else 1 / (1 + math.sqrt(decrement))
+            while not _inside(w + length * step[:size], t + length * float(step[size]), rows, shapes):
                 length /= 2
-            w, t = w + length * step[:size], t + length * step[size]
+            w, t = w + length * step[:size], t + length * float(step[size])
             if decrement < 1e-6:
                 break
         if tau >= _LAST:

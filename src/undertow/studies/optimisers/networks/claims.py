@@ -6,7 +6,7 @@ import polars
 
 from undertow.core.errors import InputError
 from undertow.studies.kit.claim import POSITIVE, Finding, Verdict
-from undertow.studies.kit.per_seed import verdict
+from undertow.studies.kit.per_seed import mean, verdict
 from undertow.studies.kit.readings import at_levels, side_by_side
 from undertow.studies.kit.statements import Claims
 from undertow.studies.optimisers.networks.parts import LONG
@@ -92,7 +92,7 @@ def withstands(
     if both["seed"].n_unique() < frame["seed"].n_unique():
         raise InputError("not every network came that far: train longer")
     where = "at a loss of 0.01" if early else "at a residual of 0.5"
-    beside = f"of certified radii {ratios['certified']['value'].median():.3f}"
+    beside = f"of certified radii {mean(ratios['certified']['value']):.3f} in the mean"
     return verdict(
         both, above=1.0, within=POSITIVE, note=(f"effect: mean radius over the best rival's, {where}", beside)
     )
