@@ -16,8 +16,8 @@ from undertow.store.store import Store
 from undertow.studies import find
 from undertow.studies.kit.claim import Finding, Verdict
 from undertow.studies.optimisers.linear.claims import at_equal_progress
+from undertow.studies.optimisers.margin_tables import end_and_half, progress
 from undertow.studies.optimisers.rules import RULES
-from undertow.studies.optimisers.tables import end_and_half, progress
 
 SEEDS, STEPS = range(8), (0, 10, 50, 100)
 

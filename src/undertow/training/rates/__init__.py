@@ -2,7 +2,7 @@
 
 from undertow.training.rates.constant import Constant
 from undertow.training.rates.loss_based import LossBased
-from undertow.training.rates.power import Power
+from undertow.training.rates.power_decay import Power
 from undertow.training.rates.rule import Horizon, RateRule, RateState
 from undertow.training.rates.scheduled import Scheduled
 

@@ -11,7 +11,7 @@ from undertow.studies.kit.claim import Finding, Verdict
 from undertow.studies.kit.per_seed import by_value, mean, verdict
 from undertow.studies.kit.readings import side_by_side
 from undertow.studies.kit.statements import Claims
-from undertow.studies.optimisers.tables import end_and_half, progress
+from undertow.studies.optimisers.margin_tables import end_and_half, progress
 
 __all__ = ["CLAIMS", "crossings", "ways"]
 

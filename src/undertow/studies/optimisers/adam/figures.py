@@ -10,7 +10,7 @@ from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.readings import interpolated, stacked
 from undertow.studies.kit.statements import Figures
 from undertow.studies.optimisers.adam.claims import ways
-from undertow.studies.optimisers.tables import progress
+from undertow.studies.optimisers.margin_tables import progress
 
 __all__ = ["FIGURES"]
 

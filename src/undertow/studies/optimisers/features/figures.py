@@ -9,8 +9,8 @@ from undertow.drawing.heat_map import HeatMap
 from undertow.studies.kit.readings import after_training, before_and_after, curves, stacked
 from undertow.studies.kit.statements import Figures
 from undertow.studies.optimisers.features.parts import EVERY_RULE
+from undertow.studies.optimisers.margin_tables import with_rules
 from undertow.studies.optimisers.rules import RULES, parts_of
-from undertow.studies.optimisers.tables import with_rules
 
 __all__ = ["FIGURES"]
 

@@ -9,8 +9,8 @@ from undertow.studies.kit.claim import POSITIVE, Finding, Verdict
 from undertow.studies.kit.per_seed import verdict
 from undertow.studies.kit.readings import at_levels, side_by_side
 from undertow.studies.kit.statements import Claims
+from undertow.studies.optimisers.margin_tables import NETWORK, end_and_half, progress, with_rules
 from undertow.studies.optimisers.rules import ATTACKERS, RULES, parts_of
-from undertow.studies.optimisers.tables import NETWORK, end_and_half, progress, with_rules
 
 __all__ = ["CLAIMS", "at_equal_progress"]
 

@@ -12,8 +12,8 @@ from undertow.studies.kit.readings import after_training, split_key, stacked
 from undertow.studies.kit.statements import Figures
 from undertow.studies.optimisers.linear.claims import at_equal_progress
 from undertow.studies.optimisers.linear.parts import BINARY, CLASSES
+from undertow.studies.optimisers.margin_tables import progress, with_rules
 from undertow.studies.optimisers.rules import ATTACKERS, RULES, parts_of
-from undertow.studies.optimisers.tables import progress, with_rules
 
 __all__ = ["FIGURES"]
 

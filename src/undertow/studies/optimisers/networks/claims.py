@@ -9,9 +9,9 @@ from undertow.studies.kit.claim import POSITIVE, Finding, Verdict
 from undertow.studies.kit.per_seed import mean, verdict
 from undertow.studies.kit.readings import at_levels, side_by_side
 from undertow.studies.kit.statements import Claims
+from undertow.studies.optimisers.margin_tables import NETWORK, end_and_half, with_rules
 from undertow.studies.optimisers.networks.parts import LONG
 from undertow.studies.optimisers.rules import ATTACKERS, RULES, parts_of
-from undertow.studies.optimisers.tables import NETWORK, end_and_half, with_rules
 
 __all__ = ["CLAIMS", "at_equal_loss", "at_equal_misalignment", "residuals"]
 
