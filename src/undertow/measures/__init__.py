@@ -66,6 +66,11 @@ MEASURES = MeasureRegistry(
         "undertow.measures.attacker_radii:AttackerRadii",
         truth={"*:certified": "above", "*:attacked*": "below", "*": None},
     ),
+    Listed(
+        "exact-radii",
+        "undertow.measures.attacker_radii:ExactRadii",
+        truth={"*:certified": "above", "*:attacked": "below", "*": None},
+    ),
     Listed("direction", "undertow.measures.direction:DirectionOfWeights"),
     Listed("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
     Listed("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),

@@ -33,7 +33,8 @@ FIGURES = Figures()
 )
 def margins_over_time(frame: polars.DataFrame, rules: tuple[str, ...]) -> altair.TopLevelMixin:
     """A panel for each norm of the weights, a line for each rule; 1 is the largest margin there is."""
-    shown = stacked(progress(frame).filter(polars.col("step") > 0), _NORMS, by=["rule", "seed", "step"])
+    norms = {norm: name for norm, name in _NORMS.items() if norm != "spectral" or "spectral" in rules}
+    shown = stacked(progress(frame).filter(polars.col("step") > 0), norms, by=["rule", "seed", "step"])
     shown = shown.with_columns(rule=polars.col("rule").replace_strict(_TITLES)).rename({"curve": "norm"})
     return LinePlot(
         x="step",
@@ -42,10 +43,10 @@ def margins_over_time(frame: polars.DataFrame, rules: tuple[str, ...]) -> altair
         colour="rule",
         colours=[RULES[rule].title for rule in rules],
         column="norm",
-        wrap=2,
+        wrap=len(norms) if len(norms) < 4 else 2,
         rules=[1.0],
         title="Margins q_min/‖W‖, divided by the largest in that norm",
-        size=(300, 170),
+        size=(280, 170),
     ).draw(shown)
 
 
@@ -81,6 +82,7 @@ def cosines(frame: polars.DataFrame) -> altair.TopLevelMixin:
         x_title="largest margin",
         y_title="",
         cosines=True,
+        order=list(_NORMS.values()),
         title="Cosines of the weights with the direction of the largest margin",
         cell=(90, 30),
     ).draw(named)

@@ -59,12 +59,14 @@ def long(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa: A
 def withstanding(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa: ARG001
     """Radii every two decades of the loss, until it is 10^-10."""
     size = _SIZES[scale]
-    radii = {"name": "attacker-radii", "limit": size.points, "exact": size.exact}
+    radii: list[dict[str, Any]] = [{"name": "attacker-radii", "limit": size.points, "exact": 0}]
+    if size.exact:
+        radii += [{"name": "exact-radii", "limit": size.exact, "every": "end"}]
     return {
         **_shared(scale),
         "training": trained_by(rule, size.most, loss="logistic", rate=RATES[rule], stop_below=size.stop),
         "probe": {
-            "measures": ["norm-margins", {"name": "norm-kkt", "norms": [RULES[rule].norm]}, radii],
+            "measures": ["norm-margins", {"name": "norm-kkt", "norms": [RULES[rule].norm]}, *radii],
             "every": size.radii,
         },
     }
