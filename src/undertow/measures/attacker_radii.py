@@ -83,7 +83,7 @@ class ExactRadii(NamedMeasure):
         for attacker, norm in _ATTACKERS.items():
             with taken_for_logits():
                 found = robustness(
-                    net, x, labels, norm=norm, exact=True, seconds=self.seconds, seed=self.seed
+                    net, x, labels, norm=norm, exact=True, seconds=self.seconds, shorten=False, seed=self.seed
                 )
             if bool(found.exact.isfinite().all()):
                 yield f"{attacker}:exact", float(found.exact.mean()), None

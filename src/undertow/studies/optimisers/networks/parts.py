@@ -1,4 +1,4 @@
-"""The same networks by every rule: trained long, for KKT residuals; and to a loss of 10^-10, for radii on the way."""
+"""The same networks by every rule: trained long, for KKT residuals; and to a loss of 10^-9, for radii on the way."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SIZES = by_scale(
     steps=(60, 1000, 20000),
     every=(20, "log", "log"),
     most=(300, 3000, 30000),
-    points=(2, 6, 40),
-    exact=(0, 3, 10),
-    stop=(-3.1, -10.0, -10.0),
-    radii=("end", "2 decades", "2 decades"),
+    points=(2, 4, 40),
+    exact=(0, 2, 10),
+    stop=(-3.1, -9.0, -9.0),
+    radii=("end", "3 decades", "3 decades"),
 )
 
 
@@ -57,7 +57,7 @@ def long(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa: A
 
 
 def withstanding(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa: ARG001
-    """Radii every two decades of the loss, until it is 10^-10."""
+    """Radii every three decades of the loss, until it is 10^-9."""
     size = _SIZES[scale]
     radii: list[dict[str, Any]] = [{"name": "attacker-radii", "limit": size.points, "exact": 0}]
     if size.exact:
