@@ -124,16 +124,19 @@ def test_linear_radii_are_those_that_are_certified_and_attacked(attacker: str) -
         assert ours.numpy() == pytest.approx(found.attacked.numpy(), rel=1e-3, abs=1e-9)
 
 
-def test_radii_of_a_network_are_in_order() -> None:
+@pytest.mark.parametrize("name", ["attacker-radii", "exact-radii"])
+def test_radii_of_a_network_are_in_order(name: str) -> None:
     net = two_layer()
     x, y = labelled_by(net, 6)
-    read = {key: value for key, value, _ in measure("attacker-radii", exact=6)(net, x, y)}
+    options = {"exact": 6} if name == "attacker-radii" else {}
+    read = {key: value for key, value, _ in measure(name, **options)(net, x, y)}
     for attacker in ("1", "2", "inf"):
         certified, exact, attacked = (
             read[f"{attacker}:{side}"] for side in ("certified", "exact", "attacked")
         )
         assert 0 < certified <= exact * (1 + 1e-6)
         assert exact <= attacked * (1 + 1e-6)
+    assert read["inf:exact"] < read["2:exact"] < read["1:exact"]
 
 
 def test_the_way_of_sign_descent_is_that_of_the_signs() -> None:

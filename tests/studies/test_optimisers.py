@@ -150,8 +150,8 @@ def test_smoke_trains_measures_and_judges(tmp_path: Path) -> None:
         assert sweep(store, grid, engine=Here()).complete
     frame = store.frame()
     alone = frame.filter(polars.col("part") == "single-adam")
-    assert set(alone["seed"]) == set(range(10))
+    assert set(alone["seed"]) == set(range(6))
     for claim in ("O-d.spectral", "O-f.adam"):
         (found,) = [each for each in study.claims if each.id == claim]
         own = frame.filter(polars.col("part").is_in(found.parts))
-        assert found.test(own).n == 10
+        assert found.test(own).n == 6

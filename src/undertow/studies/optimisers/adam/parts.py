@@ -15,7 +15,7 @@ EPSILONS = (1e-2, 1e-4, 1e-6)
 _SIZES = by_scale(
     n=(20, 40, 200),
     d=(8, 10, 50),
-    steps=(250, 1500, 20000),
+    steps=(200, 1500, 20000),
     every=(10, "log", "log"),
     passes=(40, 400, 4000),
     samples=(6, 8, 20),
@@ -37,7 +37,7 @@ def epsilon(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "model": {"name": "mlp", "widths": []},
         "training": {**trained_by("adam", size.steps, loss="logistic"), "optimizer": optimizer},
         "probe": {"measures": measures, "every": size.every},
-        "grid": {"epsilon": list(EPSILONS), "seed": SEEDS},
+        "grid": {"epsilon": list(EPSILONS), "seed": SEEDS[scale]},
     }
 
 
@@ -54,7 +54,7 @@ def single(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa:
             "measures": ["norm-margins", {"name": "linear-optimum", "every": "end"}],
             "every": 10 * size.samples,
         },
-        "grid": {"seed": SEEDS},
+        "grid": {"seed": SEEDS[scale]},
     }
 
 

@@ -33,7 +33,7 @@ def clusters(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noq
         "model": two_layer(10, 1e-5, bias_std=1e-5, bias="hidden", head="balanced-signs"),
         "training": trained_by(rule, size.steps, loss="logistic", rate=rate, frozen=frozen, stop_below=-2.0),
         "probe": {"measures": [{"name": "feature-cosines", "pairs": False}, "loss"], "every": "end"},
-        "grid": {"seed": SEEDS},
+        "grid": {"seed": SEEDS[scale]},
     }
 
 
@@ -54,7 +54,7 @@ def digits(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa:
             "every": "ends",
             "limit": 64,
         },
-        "grid": {"seed": SEEDS},
+        "grid": {"seed": SEEDS["laptop"]},
     }
 
 

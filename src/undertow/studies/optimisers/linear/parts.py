@@ -14,9 +14,7 @@ __all__ = ["BINARY", "CLASSES", "PARTS"]
 BINARY = ("gd", "sign", "coordinate", "adam", "signum")
 """With one row of weights spectral descent is gradient descent."""
 CLASSES = ("gd", "sign", "coordinate", "spectral", "adam", "signum", "muon")
-_SIZES = by_scale(
-    n=(20, 40, 200), d=(8, 10, 50), steps=(100, 2000, 20000), problems=(10, 10, 20), every=(20, "log", "log")
-)
+_SIZES = by_scale(n=(20, 40, 200), d=(8, 10, 50), steps=(100, 2000, 20000), every=(20, "log", "log"))
 
 
 def linear(scale: Scale, variant: str, *, rule: str, classes: int) -> dict[str, Any]:  # noqa: ARG001
@@ -31,7 +29,7 @@ def linear(scale: Scale, variant: str, *, rule: str, classes: int) -> dict[str, 
         "model": {"name": "mlp", "widths": []},
         "training": trained_by(rule, size.steps, loss="logistic" if classes == 2 else "cross-entropy"),
         "probe": {"measures": measures, "every": size.every},
-        "grid": {"seed": list(range(size.problems)) if size.problems > len(SEEDS) else SEEDS},
+        "grid": {"seed": SEEDS[scale]},
     }
 
 

@@ -36,7 +36,7 @@ def _shared(scale: Scale) -> dict[str, Any]:
     return {
         "data": {"name": "d-binary", "n": size.n, "d": size.d, "k": 4},
         "model": two_layer(size.width, 0.1),
-        "grid": {"seed": SEEDS},
+        "grid": {"seed": SEEDS[scale]},
     }
 
 
