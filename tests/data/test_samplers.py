@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from undertow.core.errors import InputError
 from undertow.data import Dataset, by_cluster, cluster_centres, d_binary, kou_mixture
 from undertow.data.separable import SeparableData, separable
+from undertow.data.separable_classes import SeparableClassesData, separable_classes
+from undertow.data.sign_vectors import SignVectorsData, sign_vectors
 
 
 class TestKouMixture:
@@ -182,3 +184,34 @@ def test_separable_points_keep_their_distance_and_their_direction() -> None:
     assert float(lengths.max() / lengths.min()) < 20  # well-conditioned
     with pytest.raises(InputError, match="margin"):
         separable(n=10, margin=0.0)
+
+
+def test_separable_classes_keep_their_distance_and_their_directions() -> None:
+    section = SeparableClassesData(name="separable-classes", n=30, d=8, classes=4, margin=0.3, seed=5)
+    data = section.build()
+    u = data.details["directions"]
+    assert torch.allclose(u @ u.T, torch.eye(4).double(), atol=1e-12)
+    scores = data.x.double() @ u.T
+    rivals = scores.scatter(1, data.y[:, None], -torch.inf).amax(1)
+    assert float((scores.gather(1, data.y[:, None])[:, 0] - rivals).min()) >= 0.3 - 1e-6
+    new = section.points(data, split="test", limit=10)
+    assert torch.equal(new.details["directions"], u)
+    assert not torch.equal(new.x, data.x[:10])
+    with pytest.raises(InputError, match="as many dimensions"):
+        separable_classes(n=10, d=3, classes=4)
+    with pytest.raises(InputError, match="margin"):
+        separable_classes(n=10, margin=0.0)
+    with pytest.raises(InputError, match="directions have shape"):
+        separable_classes(n=10, d=8, directions=u[:2])
+
+
+def test_sign_vectors_have_one_size_in_every_coordinate() -> None:
+    data = sign_vectors(n=9, d=12, spread=2.0, seed=3)
+    sizes = data.x.abs()
+    assert torch.equal(sizes, sizes[:, :1].expand_as(sizes))
+    assert 1 <= float(sizes.min()) <= float(sizes.max()) <= math.exp(2) * (1 + 1e-6)
+    assert torch.equal(data.x[:, 0] > 0, data.y == 1)
+    section = SignVectorsData(name="sign-vectors", n=9, d=12, seed=3)
+    assert not torch.equal(section.build().x, section.points(section.build(), split="test", limit=None).x)
+    with pytest.raises(InputError, match="spread"):
+        sign_vectors(n=9, spread=-1.0)

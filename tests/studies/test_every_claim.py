@@ -21,6 +21,7 @@ _FACTORS = {
     "identity_gap": "share",
 }
 _RATES = "main remaining replacement remaining_bound replacement_bound inequality dropped exact measured"
+_WEIGHT_NORMS = ("1", "2", "inf", "spectral")
 _KEYS: dict[str, dict[str, str]] = {
     "accuracy": {"": "share"},
     "loss": {"mean": "positive"},
@@ -46,7 +47,7 @@ _KEYS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("co_correlation", "cosine_least", "cosine_first", "cosine_sum"), "share"),
         **dict.fromkeys(("norm", "steepest", "update_gap"), "positive"),
     },
-    "feature-cosines": {"aligned": "share"},
+    "feature-cosines": dict.fromkeys(("aligned", "own_mean"), "share"),
     "feature-coefficients": {
         "own_least": "any",
         "aligned": "share",
@@ -75,6 +76,16 @@ _KEYS: dict[str, dict[str, str]] = {
     },
     "exact-radius": {**dict.fromkeys(("mean", "least", "margin"), "positive"), "log10_loss": "any"},
     "kkt-network": {"likeness": "share", "universal@2.0": "share"},
+    "norm-margins": {
+        "smallest": "positive",
+        "log10-loss": "any",
+        **{f"margin:{norm}": "positive" for norm in _WEIGHT_NORMS},
+    },
+    "linear-optimum": {
+        **{f"optimum:{norm}": "positive" for norm in _WEIGHT_NORMS},
+        **{f"cosine:{norm}": "share" for norm in _WEIGHT_NORMS},
+    },
+    "step-geometry": {"sign": "share", "gradient": "share", "log10-steepest": "any", "log10-loss": "any"},
     "off-manifold": dict.fromkeys(("off", "chance", "data", "off_local", "chance_local", "stretch"), "share"),
     "randomised-features": dict.fromkeys(("none", "simple", "complex"), "share"),
     "linear-likeness": dict.fromkeys(("agree", "linearity", "accuracy", "linear_accuracy"), "share"),
@@ -103,11 +114,16 @@ TESTED_ELSEWHERE = {
     "R-n.leaky": "a ratio within a twentieth of 1 for every network",
     **dict.fromkeys(("R-a.rest", "R-a.rest-leaky", "R-a.rest-one", "R-b"), "a loss of 10⁻⁵⁰"),
     **dict.fromkeys(
+        [f"O-g.{rule}" for rule in ("gd", "sign", "coordinate", "spectral", "adam")],
+        "one measure on two schedules",
+    ),
+    **dict.fromkeys(
         ["F-n.autoattack", *(f"F-n.{way}-cifar" for way in ("readout", "pgd", "argmax", "native"))],
         "not at smoke scale",
     ),
 }
-"""What chance does not meet: test_growth.py, test_feature_claims.py, test_feature_rows.py, test_stable_rank.py do."""
+"""What chance does not meet: test_growth.py, test_feature_claims.py, test_feature_rows.py, test_stable_rank.py and
+test_optimisers.py do."""
 
 
 def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
@@ -135,6 +151,11 @@ def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
             found[name] = {
                 f"{how}@{eps}": "share" for how, clean in ways.items() for eps in (*clean, *options["eps"])
             }
+        elif name == "norm-kkt":
+            found[name] = {**found.get(name, {}), **{f"total:{norm}": "share" for norm in options["norms"]}}
+        elif name == "attacker-radii":
+            ends = ("exact",) if grid.model.name == "mlp" else ("certified", "attacked")
+            found[name] = {f"{p}:{end}": "positive" for p in ("1", "2", "inf") for end in ends}
         elif name in _KEYS:
             found[name] = _KEYS[name]
     return found

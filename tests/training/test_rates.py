@@ -242,3 +242,20 @@ def test_growth_follows_rates_that_change() -> None:
 def test_plans_that_make_no_sense_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Scheduled(**settings)  # type: ignore[arg-type]
+
+
+def test_a_rate_that_falls_like_a_power_of_the_step() -> None:
+    net = torch.nn.Linear(1, 1, bias=False)
+    net.weight.data.fill_(1.0)
+    recipe = Recipe(
+        optimizer="sign-descent",
+        learning_rate=0.5,
+        epochs=4,
+        loss="logistic",
+        rate={"name": "power", "exponent": 0.5},
+    )
+    trainer = Trainer([net], torch.ones(2, 1), torch.ones(2), [recipe])
+    trainer.advance(4)
+    walked = next(trainer.network(0).parameters()).item() - 1.0
+    assert walked == pytest.approx(0.5 * sum(t**-0.5 for t in (1, 2, 3, 4)), rel=1e-5)
+    assert trainer.log_time()[0] == pytest.approx(math.log(walked), rel=1e-5)

@@ -11,6 +11,8 @@ from undertow.data.mixture import MixtureData
 from undertow.data.named_data import NamedData
 from undertow.data.network_features import FeaturesData
 from undertow.data.separable import SeparableData
+from undertow.data.separable_classes import SeparableClassesData
+from undertow.data.sign_vectors import SignVectorsData
 from undertow.data.slabs import SlabsData
 from undertow.data.table_data import TableData
 
@@ -24,6 +26,8 @@ DATA_SETS: tuple[type[DataSection], ...] = (
     SlabsData,
     LowerBoundData,
     SeparableData,
+    SeparableClassesData,
+    SignVectorsData,
     FeaturesData,
     NamedData,
     TableData,

@@ -66,6 +66,20 @@ MEASURES = MeasureRegistry(
         truth={"rank_*": "below", "*": None},
     ),
     Listed("exact-radius", "undertow.measures.exact_radius:ExactRadius"),
+    Listed("norm-margins", "undertow.measures.norm_margins:NormMargins"),
+    Listed("linear-optimum", "undertow.measures.norm_margins:LinearOptimum"),
+    Listed("norm-kkt", "undertow.measures.norm_kkt:NormKkt"),
+    Listed("step-geometry", "undertow.measures.step_geometry:StepGeometry"),
+    Listed(
+        "attacker-radii",
+        "undertow.measures.attacker_radii:AttackerRadii",
+        truth={"*:certified": "above", "*:attacked*": "below", "*": None},
+    ),
+    Listed(
+        "exact-radii",
+        "undertow.measures.attacker_radii:ExactRadii",
+        truth={"*:certified": "above", "*:attacked": "below", "*": None},
+    ),
     Listed("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
     Listed("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),
     Listed(

@@ -27,8 +27,10 @@ from undertow.measures.homogeneity import homogeneity_of
 from undertow.measures.kkt_dense import dense_multipliers
 from undertow.measures.kkt_multipliers import best_multipliers
 from undertow.measures.named_measure import NamedMeasure
+from undertow.measures.norm_kkt import alignment, in_norm
 from undertow.measures.pair_gradients import PairGradients
 from undertow.measures.reading import Reading, labels_for
+from undertow.theory.weight_norms import as_weight_norm
 
 __all__ = ["KktMethod", "KktResiduals", "KktResult", "kkt"]
 
@@ -88,6 +90,7 @@ def kkt(
     limit: int = 5000,
     method: KktMethod = "gram",
     max_rounds: int = 30,
+    weight_norm: float | str = 2,
 ) -> KktResult:
     """Residuals of the KKT conditions at the network's parameters, and the multipliers that come nearest.
 
@@ -112,6 +115,8 @@ def kkt(
         method: ``"dense"`` takes the nearest rival of each point only, autograd's slopes and all gradients as one
             matrix: small networks, for comparison.
         max_rounds: How often constraints may be taken in.
+        weight_norm: Of (P): 2, 1, "inf" or "spectral". In the others than 2 the residual is 1 − ⟨θ, u⟩/(‖θ‖ ‖u‖_*) for
+            u = Σ λ ∇q, and the misalignment that of u = −∇𝓛; slopes are autograd's (``undertow.measures.norm_kkt``).
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 1.0]]))
@@ -143,7 +148,10 @@ def kkt(
         copied, points, labels=labels if signs is None else None, signs=signs, names=list(theta)
     )
     descent = gradients.combined(-log_loss_gradient(scores, labels, named))
-    if method == "dense":
+    norm = as_weight_norm(weight_norm)
+    if norm != "2":
+        solved = _Solved(*in_norm(copied, points, pair_gaps(scores, labels, named), theta, signs, norm))
+    elif method == "dense":
         solved = _dense(copied, points, labels, loss=named, outputs=scores.shape[1], names=list(theta))
     else:
         gaps = pair_gaps(scores, labels, named)
@@ -156,7 +164,7 @@ def kkt(
     return KktResult(
         residual=solved.residual,
         slackness=excess / carried if carried > 0 else 1.0,
-        misalignment=1 - _cosine(theta, descent),
+        misalignment=1 - alignment(theta, descent, norm),
         multipliers=multipliers.flatten() if scores.shape[1] == 1 else multipliers,
         margins=solved.margins,
         error=solved.error,
@@ -202,12 +210,6 @@ def _gram(gradients: PairGradients, gaps: Tensor, theta: Mapping[str, Tensor], *
         kinks=found.kinks,
         status=Status.CONVERGED if found.converged else Status.MAX_STEPS,
     )
-
-
-def _cosine(theta: Mapping[str, Tensor], descent: Mapping[str, Tensor]) -> float:
-    one = torch.cat([weight.flatten() for weight in theta.values()])
-    other = torch.cat([descent[name].flatten() for name in theta])
-    return float(other @ one / (other.norm() * one.norm()).clamp(min=1e-300))
 
 
 def _of_problem(value: Tensor, theta: Mapping[str, Tensor], smallest: float, order: float) -> Tensor:

@@ -18,6 +18,8 @@ from undertow.core.status import Status
 from undertow.measures.homogeneity import homogeneity_of
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, labels_for
+from undertow.theory.weight_norms import as_weight_norm
+from undertow.theory.weight_norms import weight_norm as size_of
 
 __all__ = ["Margins", "MarginsResult", "layer_norms", "margins", "smoothed_gap"]
 
@@ -38,7 +40,7 @@ class MarginsResult:
     """L, measured: f(cθ) = c^L f(θ)."""
     homogeneous: bool
     norm: float
-    """ρ = ‖θ‖₂ over all the parameters that were asked for."""
+    """ρ = ‖θ‖₂ over all the parameters that were asked for, or ‖θ‖ in the norm of weights that was asked for."""
     normalised: float
     """γ̄ = q_min/ρ^L."""
     by_layers: float
@@ -66,6 +68,7 @@ def margins(
     loss: LossName = "auto",
     parameters: Sequence[str] = (),
     tolerance: float = 1e-2,
+    weight_norm: float | str = 2,
     chunk: int | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> MarginsResult:
@@ -81,6 +84,8 @@ def margins(
         loss: ``"auto"`` is ``"logistic"`` for one logit, ``"cross-entropy"`` for several.
         parameters: Beginnings of the names that count for ρ and L, such as those trained; all where empty.
         tolerance: The support set has margins up to q_min + tolerance·|q_min|.
+        weight_norm: The norm ρ of the weights: 2, 1, "inf" or "spectral", the largest spectral norm of a layer. Sign
+            descent is said to enlarge the margin for "inf", coordinate descent for 1, spectral descent for "spectral".
         chunk: Points in one pass; chosen by the size of the network where None.
         dtype: Precision of the forward pass. float32 gives the margins as executed, with their rounding.
 
@@ -93,6 +98,9 @@ def margins(
     True
     >>> found.support.tolist()
     [0]
+    >>> points, labels = torch.tensor([[1.0, 0.0], [0.0, -1.0]]), torch.tensor([1, 0])
+    >>> round(margins(net, points, labels, weight_norm="inf").normalised, 12)
+    0.75
     """
     if tolerance < 0:
         raise InputError(f"tolerance = {tolerance!r} must be 0 or more.")
@@ -107,7 +115,7 @@ def margins(
     value, labels, named = margins_of(scores, y, loss)
     smallest = float(value.min())
     log_loss = float(log_mean_loss(scores, labels, named)) + math.log(len(value))
-    norm = _norm(chosen.values())
+    norm = size_of(chosen.values(), as_weight_norm(weight_norm))
     exact = copied if dtype == torch.float64 else double_copy(net)
     wide = points.double() if points.is_floating_point() else points
     scaling = homogeneity_of(exact, wide, parameters=parameters)

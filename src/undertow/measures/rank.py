@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from undertow.core.enclosing import innermost
 from undertow.core.errors import InputError, ModelError
 from undertow.core.status import Status
-from undertow.jacobian.largest_singular import largest_entries, largest_singular
 from undertow.core.unwrapping import unwrapped
+from undertow.jacobian.largest_singular import largest_entries, largest_singular
 from undertow.jacobian.norms import matrix_norm
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading

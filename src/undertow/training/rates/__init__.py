@@ -2,14 +2,16 @@
 
 from undertow.training.rates.constant import Constant
 from undertow.training.rates.loss_based import LossBased
+from undertow.training.rates.power_decay import Power
 from undertow.training.rates.rule import Horizon, RateRule, RateState
 from undertow.training.rates.scheduled import Scheduled
 
-__all__ = ["RATE_RULES", "Constant", "Horizon", "LossBased", "RateRule", "RateState", "Scheduled"]
+__all__ = ["RATE_RULES", "Constant", "Horizon", "LossBased", "Power", "RateRule", "RateState", "Scheduled"]
 
 RATE_RULES: tuple[type[RateRule], ...] = (
     Constant,
     Scheduled,
     LossBased,
+    Power,
 )
 """A new rule is a file in this folder and a line here."""

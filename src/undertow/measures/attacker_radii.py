@@ -1,0 +1,107 @@
+"""Distances to the decision boundary for three attackers, L1, L2 and L∞, from both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from undertow.adversary.robustness import robustness
+from undertow.core.errors import ModelError
+from undertow.core.sections import Positive, Seed, Switch
+from undertow.measures.named_measure import NamedMeasure
+from undertow.measures.norm_margins import linear_weight
+from undertow.measures.raw_inputs import taken_for_logits
+from undertow.measures.reading import Reading, labels_for
+
+__all__ = ["AttackerRadii", "ExactRadii", "linear_radii"]
+
+_ATTACKERS = {"1": 1.0, "2": 2.0, "inf": torch.inf}
+_DUALS = {"1": torch.inf, "2": 2.0, "inf": 1.0}
+
+
+class AttackerRadii(NamedMeasure):
+    """Mean radii over the probe's points (0 where a point is misclassified), for each attacker p = 1, 2 and inf.
+
+    Readings: ``p:certified`` ≤ ``p:exact`` ≤ ``p:attacked``, and ``proved``, the share of points with a proof. Exact
+    radii are those of the first ``exact`` points of a two-layer network, with ``p:attacked-there`` on the same points;
+    they are left out where they take longer than ``seconds`` for a network. A linear network's are known: for it
+    ``p:exact`` is all there is.
+    """
+
+    name: ClassVar[str] = "attacker-radii"
+    exact: Annotated[int, Field(strict=True, ge=0, le=10**9)] = 4
+    seconds: Positive = 60.0
+    shorten: Switch = False
+    seed: Seed = 0
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        labels = labels_for(self, y)
+        try:
+            weight = linear_weight(net)
+        except ModelError:
+            yield from self._of_network(net, x, labels)
+            return
+        for attacker in _ATTACKERS:
+            yield f"{attacker}:exact", float(linear_radii(weight, x, labels, attacker=attacker).mean()), None
+
+    def _of_network(self, net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Reading]:
+        some = slice(min(self.exact, len(x)))
+        for attacker, norm in _ATTACKERS.items():
+            bracket = partial(robustness, net, norm=norm, shorten=self.shorten, seed=self.seed)
+            with taken_for_logits():
+                found = bracket(x, y, exact=False)
+                yield f"{attacker}:certified", float(found.certified.mean()), None
+                yield f"{attacker}:attacked", float(found.attacked.mean()), None
+                if attacker == "2":
+                    yield "proved", found.share_proved, None
+                if not self.exact:
+                    continue
+                solved = bracket(x[some], y[some], exact=True, seconds=self.seconds).exact
+            if bool(solved.isfinite().all()):
+                yield f"{attacker}:exact", float(solved.mean()), None
+                yield f"{attacker}:attacked-there", float(found.attacked[some].mean()), None
+
+
+class ExactRadii(NamedMeasure):
+    """Mean exact radii of a two-layer network for each attacker p = 1, 2 and inf, between what is proved and attacked.
+
+    Readings: ``p:exact``, ``p:certified``, ``p:attacked``, means over the probe's points; left out for an attacker for
+    which they take longer than ``seconds``.
+    """
+
+    name: ClassVar[str] = "exact-radii"
+    seconds: Positive = 60.0
+    seed: Seed = 0
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        labels = labels_for(self, y)
+        for attacker, norm in _ATTACKERS.items():
+            with taken_for_logits():
+                found = robustness(
+                    net, x, labels, norm=norm, exact=True, seconds=self.seconds, shorten=False, seed=self.seed
+                )
+            if bool(found.exact.isfinite().all()):
+                yield f"{attacker}:exact", float(found.exact.mean()), None
+                yield f"{attacker}:certified", float(found.certified.mean()), None
+                yield f"{attacker}:attacked", float(found.attacked.mean()), None
+
+
+def linear_radii(weight: Tensor, x: Tensor, y: Tensor, *, attacker: str) -> Tensor:
+    """min_j (s_y − s_j)₊/‖w_y − w_j‖_* for every point (N,), ‖·‖_* dual to the attacker's norm; one logit is (0, w).
+
+    >>> radii = linear_radii(torch.tensor([[3.0, 4.0]]), torch.ones(1, 2), torch.tensor([1]), attacker="inf")
+    >>> radii.tolist()
+    [1.0]
+    """
+    rows = torch.cat([torch.zeros_like(weight), weight]) if len(weight) == 1 else weight
+    points, labels = x.detach().flatten(1).to(rows), (y > 0).long() if len(weight) == 1 else y.long()
+    apart = rows[labels][:, None, :] - rows  # (N, k, d)
+    sizes = torch.linalg.vector_norm(apart, _DUALS[attacker], dim=2)
+    gaps = torch.einsum("nkd,nd->nk", apart, points)
+    distances = torch.where(sizes > 0, gaps / sizes.clamp(min=1e-300), torch.inf)
+    return distances.amin(1).clamp(min=0)

@@ -1,0 +1,61 @@
+"""Where Adam turns from the signs to the gradient, and how its margins with single samples go."""
+
+from __future__ import annotations
+
+import altair
+import polars
+
+from undertow.drawing.axis import Axis
+from undertow.drawing.line_plot import LinePlot
+from undertow.studies.kit.readings import interpolated, stacked
+from undertow.studies.kit.statements import Figures
+from undertow.studies.optimisers.adam.claims import ways
+from undertow.studies.optimisers.margin_tables import progress
+
+__all__ = ["FIGURES"]
+
+FIGURES = Figures()
+_PLACES = [place / 4 for place in range(-12, 17)]
+_COSINES = {"sign": "with −sign ∇L", "gradient": "with −∇L"}
+_NORMS = {"inf": "in L∞", "2": "in L2"}
+
+
+@FIGURES.add("epsilon", "Where Adam turns from the signs to the gradient", parts=("epsilon-adam",))
+def turning(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Cosines of the way made against how far gradients are above ε."""
+    table = ways(frame)
+    shown = [
+        interpolated(table, _PLACES, by=["epsilon", "seed"], x="below", value=key)
+        .rename({key: "value"})
+        .with_columns(curve=polars.lit(name))
+        for key, name in _COSINES.items()
+    ]
+    seen = polars.concat(shown).filter(polars.col("value").is_finite())
+    return LinePlot(
+        x="below",
+        x_axis=Axis("log₁₀ of max |∂L/∂w|/ε (training goes from right to left)"),
+        y="cosine of the way made",
+        colour="curve",
+        colours=list(_COSINES.values()),
+        column="epsilon",
+        title="Adam's way between two readings",
+        size=(230, 190),
+    ).draw(seen)
+
+
+@FIGURES.add("single", "Margins with single samples", parts=("single-adam", "single-signum"))
+def single_samples(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Shares of the largest margins over steps, Adam beside Signum."""
+    late = progress(frame).filter(polars.col("step") > 0)
+    named = late.with_columns(rule=polars.col("rule").replace_strict({"adam": "Adam", "signum": "Signum"}))
+    return LinePlot(
+        x="step",
+        x_axis=Axis("step", log=True),
+        y=Axis("share of the largest margin", domain=(0.0, 1.02)),
+        colour="curve",
+        colours=list(_NORMS.values()),
+        column="rule",
+        rules=[1.0],
+        title="Batches of one sample",
+        size=(300, 190),
+    ).draw(stacked(named, _NORMS, by=["rule", "seed", "step"]))

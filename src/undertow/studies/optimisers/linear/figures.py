@@ -1,0 +1,88 @@
+"""Margins in every norm under every rule, who withstands whom, and how near weights are to each optimum."""
+
+from __future__ import annotations
+
+import altair
+import polars
+
+from undertow.drawing.axis import Axis
+from undertow.drawing.heat_map import HeatMap
+from undertow.drawing.line_plot import LinePlot
+from undertow.studies.kit.readings import after_training, split_key, stacked
+from undertow.studies.kit.statements import Figures
+from undertow.studies.optimisers.linear.claims import at_equal_progress
+from undertow.studies.optimisers.linear.parts import BINARY, CLASSES
+from undertow.studies.optimisers.margin_tables import progress, with_rules
+from undertow.studies.optimisers.rules import ATTACKERS, RULES, parts_of
+
+__all__ = ["FIGURES"]
+
+_NORMS = {"1": "in ‖W‖₁", "2": "in ‖W‖₂", "inf": "in ‖W‖_∞", "spectral": "in the spectral norm"}
+_ATTACKERS = {f"{attacker}:exact": f"L{attacker}".replace("inf", "∞") for attacker in ATTACKERS}
+_TITLES = {name: rule.title for name, rule in RULES.items()}
+_RIVALS = tuple(ATTACKERS.values())
+
+FIGURES = Figures()
+
+
+@FIGURES.add(
+    "margins-binary", "Margins in each norm, two classes", parts=parts_of("binary", BINARY), rules=BINARY
+)
+@FIGURES.add(
+    "margins-classes", "Margins in each norm, four classes", parts=parts_of("classes", CLASSES), rules=CLASSES
+)
+def margins_over_time(frame: polars.DataFrame, rules: tuple[str, ...]) -> altair.TopLevelMixin:
+    """A panel for each norm of the weights, a line for each rule; 1 is the largest margin there is."""
+    norms = {norm: name for norm, name in _NORMS.items() if norm != "spectral" or "spectral" in rules}
+    shown = stacked(progress(frame).filter(polars.col("step") > 0), norms, by=["rule", "seed", "step"])
+    shown = shown.with_columns(rule=polars.col("rule").replace_strict(_TITLES)).rename({"curve": "norm"})
+    return LinePlot(
+        x="step",
+        x_axis=Axis("step", log=True),
+        y=Axis("share of the largest margin", domain=(0.0, 1.02)),
+        colour="rule",
+        colours=[RULES[rule].title for rule in rules],
+        column="norm",
+        wrap=len(norms) if len(norms) < 4 else 2,
+        rules=[1.0],
+        title="Margins q_min/‖W‖, divided by the largest in that norm",
+        size=(280, 170),
+    ).draw(shown)
+
+
+@FIGURES.add("protection-binary", "Who withstands whom, two classes", parts=parts_of("binary", _RIVALS))
+@FIGURES.add("protection-classes", "Who withstands whom, four classes", parts=parts_of("classes", _RIVALS))
+def protection(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Mean radii against each attacker, relative to the rule that withstands it best, at equal progress."""
+    radii = stacked(at_equal_progress(frame), _ATTACKERS, by=["rule", "seed"])
+    share = polars.col("value") / polars.col("value").max().over("seed", "curve")
+    return HeatMap(
+        x="curve",
+        y="rule",
+        x_title="attacker",
+        y_title="",
+        title="Mean radius over the largest of the three, at 90 % of each one's own margin",
+        cell=(80, 36),
+    ).draw(radii.with_columns(value=share, rule=polars.col("rule").replace_strict(_TITLES)))
+
+
+@FIGURES.add("cosines-binary", "Directions after training, two classes", parts=parts_of("binary", BINARY))
+@FIGURES.add("cosines-classes", "Directions after training, four classes", parts=parts_of("classes", CLASSES))
+def cosines(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Cosines of the weights with the optimal direction of each norm."""
+    found = after_training(with_rules(frame), "linear-optimum").filter(
+        polars.col("key").str.starts_with("cosine:")
+    )
+    named = split_key(found, ["kind_of", "norm"]).with_columns(
+        norm=polars.col("norm").replace_strict(_NORMS), rule=polars.col("rule").replace_strict(_TITLES)
+    )
+    return HeatMap(
+        x="norm",
+        y="rule",
+        x_title="largest margin",
+        y_title="",
+        cosines=True,
+        order=list(_NORMS.values()),
+        title="Cosines of the weights with the direction of the largest margin",
+        cell=(90, 30),
+    ).draw(named)

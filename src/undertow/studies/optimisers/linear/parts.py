@@ -1,0 +1,39 @@
+"""Ten problems of two classes and ten of four, every rule on each of them; a seed is a problem."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from undertow.studies.kit.scales import by_scale
+from undertow.studies.kit.study import Part, Scale
+from undertow.studies.optimisers.rules import SEEDS, trained_by
+
+__all__ = ["BINARY", "CLASSES", "PARTS"]
+
+BINARY = ("gd", "sign", "coordinate", "adam", "signum")
+"""With one row of weights spectral descent is gradient descent."""
+CLASSES = ("gd", "sign", "coordinate", "spectral", "adam", "signum", "muon")
+_SIZES = by_scale(n=(20, 40, 200), d=(8, 10, 50), steps=(100, 2000, 20000), every=(20, "log", "log"))
+
+
+def linear(scale: Scale, variant: str, *, rule: str, classes: int) -> dict[str, Any]:  # noqa: ARG001
+    """One rule on all problems with so many classes."""
+    size = _SIZES[scale]
+    data: dict[str, Any] = {"name": "separable", "n": size.n, "d": size.d}
+    if classes > 2:
+        data = {"name": "separable-classes", "n": size.n, "d": size.d, "classes": classes}
+    measures = ["norm-margins", {"name": "linear-optimum", "every": "end"}, "attacker-radii"]
+    return {
+        "data": data,
+        "model": {"name": "mlp", "widths": []},
+        "training": trained_by(rule, size.steps, loss="logistic" if classes == 2 else "cross-entropy"),
+        "probe": {"measures": measures, "every": size.every},
+        "grid": {"seed": SEEDS[scale]},
+    }
+
+
+PARTS: dict[str, Part] = {
+    **{f"binary-{rule}": partial(linear, rule=rule, classes=2) for rule in BINARY},
+    **{f"classes-{rule}": partial(linear, rule=rule, classes=4) for rule in CLASSES},
+}

@@ -1,0 +1,140 @@
+"""O-g: networks come near to KKT points of their own norm; O-h: each rule withstands its own attacker best."""
+
+from __future__ import annotations
+
+import polars
+
+from undertow.core.errors import InputError
+from undertow.studies.kit.claim import POSITIVE, Finding, Verdict
+from undertow.studies.kit.per_seed import mean, verdict
+from undertow.studies.kit.readings import at_levels, side_by_side
+from undertow.studies.kit.statements import Claims
+from undertow.studies.optimisers.margin_tables import NETWORK, end_and_half, with_rules
+from undertow.studies.optimisers.networks.parts import LONG
+from undertow.studies.optimisers.rules import ATTACKERS, RULES, parts_of
+
+__all__ = ["CLAIMS", "at_equal_loss", "at_equal_misalignment", "residuals"]
+
+SMALL = 0.1
+MISALIGNED = 0.5
+EARLY = -2.0
+_HOMOGENEOUS = "Tsilivis et al. 2025; arXiv 2602.16340"
+_RIVALS = tuple(ATTACKERS.values())
+_WITHSTANDING = parts_of("radii", _RIVALS)
+
+CLAIMS = Claims(_HOMOGENEOUS)
+
+
+def residuals(frame: polars.DataFrame) -> polars.DataFrame:
+    """kind, rule, seed, own, step, ``total:norm`` for each norm that was measured, ``own_total`` in the rule's own."""
+    table = side_by_side(with_rules(frame), "norm-kkt", by=[*NETWORK, "own", "step"])
+    norms = [name.removeprefix("total:") for name in table.columns if name.startswith("total:")]
+    if not norms:
+        raise InputError("no network classifies every point: train longer")
+    own = polars.coalesce(polars.when(polars.col("own") == norm).then(f"total:{norm}") for norm in norms)
+    return table.with_columns(own_total=own).sort(*NETWORK, "step")
+
+
+def near_kkt(frame: polars.DataFrame, norm: str) -> Finding:
+    """Per seed 1 − ⟨θ, u⟩(1 − slackness)/(‖θ‖ ‖u‖_*) at the end, against 0.1."""
+    table = residuals(frame).with_columns(share=1 - polars.col("own_total"))
+    end, shrunk = end_and_half(table, "share")
+    note = f"effect: 1 − ⟨θ, u⟩/(‖θ‖ ‖u‖_*) in the norm {norm}, with slackness, after training"
+    found = verdict(end, "own_total", below=SMALL, note=note)
+    falling = found.verdict is Verdict.FAILS and shrunk < 0.9
+    return found.left_open(f"it fell by {1 - shrunk:.0%} while steps doubled") if falling else found
+
+
+def nearest_in_own(frame: polars.DataFrame, norm: str, rule: str) -> Finding:
+    """Per seed the rule's residual in its norm over the smallest of the other rules' in that norm, against 1."""
+    table = residuals(frame)
+    last = table.filter(polars.col("step") == polars.col("step").max().over("rule", "seed"))
+    own = last.filter(polars.col("rule") == rule).select("seed", own=f"total:{norm}")
+    others = (
+        last.filter(polars.col("rule") != rule).group_by("seed").agg(best=polars.col(f"total:{norm}").min())
+    )
+    ratio = own.join(others, on="seed").with_columns(value=polars.col("own") / polars.col("best"))
+    note = f"effect: residual in the norm {norm}, over the smallest of the other rules' in it"
+    return verdict(ratio, below=1.0, within=POSITIVE, note=note)
+
+
+def at_equal_misalignment(frame: polars.DataFrame) -> polars.DataFrame:
+    """Radii when the residual in the rule's own norm is 0.5, or first known where it is smaller already."""
+    table = residuals(frame).drop("own").join(_radii(frame), on=[*NETWORK, "step"])
+    return at_levels(table.drop_nulls("own_total"), [MISALIGNED], of="own_total", by=NETWORK)
+
+
+def at_equal_loss(frame: polars.DataFrame) -> polars.DataFrame:
+    """Radii when the summed loss is 10^-2: early, but every point is classified correctly by then."""
+    losses = side_by_side(with_rules(frame), "norm-margins", by=[*NETWORK, "step"], keys=["log10-loss"])
+    return at_levels(losses.join(_radii(frame), on=[*NETWORK, "step"]), [EARLY], of="log10-loss", by=NETWORK)
+
+
+def _radii(frame: polars.DataFrame) -> polars.DataFrame:
+    return side_by_side(with_rules(frame), "attacker-radii", by=[*NETWORK, "step"])
+
+
+def withstands(
+    frame: polars.DataFrame, attacker: str, early: bool, rule: str = "", side: str = "attacked"
+) -> Finding:
+    """Per seed the rule's radius against its attacker over its best rival's, against 1; certified radii beside it."""
+    table = (at_equal_loss if early else at_equal_misalignment)(frame)
+    protector = rule or ATTACKERS[attacker]
+    ratios = {}
+    for kind in (side, "certified"):
+        column = f"{attacker}:{kind}"
+        own = table.filter(polars.col("rule") == protector).select("seed", own=column)
+        rivals = (
+            table.filter(polars.col("rule") != protector).group_by("seed").agg(best=polars.col(column).max())
+        )
+        ratios[kind] = own.join(rivals, on="seed").with_columns(value=polars.col("own") / polars.col("best"))
+    both = ratios[side]
+    if both["seed"].n_unique() < frame["seed"].n_unique():
+        raise InputError("not every network came that far: train longer")
+    where = "at a loss of 0.01" if early else "at a residual of 0.5"
+    beside = f"of certified radii {mean(ratios['certified']['value']):.3f} in the mean"
+    return verdict(
+        both, above=1.0, within=POSITIVE, note=(f"effect: mean radius over the best rival's, {where}", beside)
+    )
+
+
+for _rule in LONG:
+    _norm = RULES[_rule].norm
+    CLAIMS.add(
+        f"O-g.{_rule}",
+        f"{RULES[_rule].title[0].upper()}{RULES[_rule].title[1:]} comes near to a KKT point of the norm {_norm}.",
+        parts=(f"long-{_rule}",),
+        figure="kkt-in-norms",
+        norm=_norm,
+    )(near_kkt)
+for _rule in ("gd", "sign", "coordinate", "spectral"):
+    CLAIMS.add(
+        f"O-g.{_rule}-own",
+        f"In the norm {RULES[_rule].norm} no other rule comes as near as {RULES[_rule].title}.",
+        parts=parts_of("long", ("gd", "sign", "coordinate", "spectral")),
+        figure="kkt-table",
+        norm=RULES[_rule].norm,
+        rule=_rule,
+    )(nearest_in_own)
+for _attacker, _rule in ATTACKERS.items():
+    for _early, _when in {
+        False: "At equal misalignment",
+        True: "Stopped early, at equal loss and accuracy,",
+    }.items():
+        CLAIMS.add(
+            f"O-h.l{_attacker}-{'early' if _early else 'network'}",
+            f"{_when} {RULES[_rule].title} withstands the L{_attacker} attacker best (two-layer networks).",
+            parts=_WITHSTANDING,
+            figure="radii-early" if _early else "radii-misaligned",
+            attacker=_attacker,
+            early=_early,
+        )(withstands)
+CLAIMS.add(
+    "O-h.adam",
+    "At equal misalignment Adam withstands the L1 attacker better than gradient descent (two-layer networks).",
+    parts=parts_of("radii", ("gd", "adam")),
+    figure="radii-misaligned",
+    attacker="1",
+    early=False,
+    rule="adam",
+)(withstands)

@@ -1,0 +1,98 @@
+"""KKT residuals over training and as a table; radii by rule and attacker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import altair
+import polars
+
+from undertow.drawing.axis import Axis
+from undertow.drawing.heat_map import HeatMap
+from undertow.drawing.line_plot import LinePlot
+from undertow.studies.kit.readings import stacked
+from undertow.studies.kit.statements import Figures
+from undertow.studies.optimisers.networks.claims import (
+    SMALL,
+    at_equal_loss,
+    at_equal_misalignment,
+    residuals,
+)
+from undertow.studies.optimisers.networks.parts import LONG, WITHSTANDING
+from undertow.studies.optimisers.rules import RULES, parts_of
+
+__all__ = ["FIGURES"]
+
+_TITLES = {name: rule.title for name, rule in RULES.items()}
+_NORMS = {"total:1": "‖θ‖₁", "total:2": "‖θ‖₂", "total:inf": "‖θ‖_∞", "total:spectral": "spectral"}
+_SIDES = {"certified": "certified", "attacked": "attacked"}
+_ATTACKERS = {"1": "L1", "2": "L2", "inf": "L∞"}
+
+FIGURES = Figures()
+
+
+@FIGURES.add("kkt-in-norms", "KKT residual in each rule's own norm", parts=parts_of("long", LONG))
+def over_steps(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """One line for each rule over logarithmic time."""
+    table = residuals(frame).filter(polars.col("step") > 0).drop_nulls("own_total")
+    titles = polars.col("rule").replace_strict(_TITLES)
+    return LinePlot(
+        x="step",
+        x_axis=Axis("step", log=True),
+        y=Axis("1 − ⟨θ, u⟩/(‖θ‖ ‖u‖_*), with slackness", domain=(0.0, 1.0)),
+        colour="rule",
+        colours=[_TITLES[rule] for rule in LONG],
+        rules=[SMALL],
+        title="KKT residual in the rule's own norm",
+        size=(420, 220),
+    ).draw(table.select("seed", "step", rule=titles, value="own_total"))
+
+
+@FIGURES.add("kkt-table", "KKT residuals after training, rule by norm", parts=parts_of("long", LONG))
+def by_rule_and_norm(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Every rule in every norm."""
+    table = residuals(frame)
+    last = table.filter(polars.col("step") == polars.col("step").max().over("rule", "seed"))
+    shown = stacked(last, _NORMS, by=["rule", "seed"]).drop_nulls()
+    return HeatMap(
+        x="curve",
+        y="rule",
+        x_title="norm of the weights",
+        y_title="",
+        domain=(0.0, 1.0),
+        title="KKT residual after training",
+        cell=(80, 32),
+    ).draw(shown.with_columns(rule=polars.col("rule").replace_strict(_TITLES)))
+
+
+@FIGURES.add(
+    "radii-misaligned",
+    "Who withstands whom, at equal misalignment",
+    parts=parts_of("radii", WITHSTANDING),
+    moment=at_equal_misalignment,
+    when="at a KKT residual of 0.5",
+)
+@FIGURES.add(
+    "radii-early",
+    "Who withstands whom, stopped early",
+    parts=parts_of("radii", WITHSTANDING),
+    moment=at_equal_loss,
+    when="at a loss of 0.01",
+)
+def withstood(
+    frame: polars.DataFrame, moment: Callable[[polars.DataFrame], polars.DataFrame], when: str
+) -> altair.TopLevelMixin:
+    """Mean radii over the best rule's, certified beside attacked."""
+    table = moment(frame)
+    columns = {f"{p}:{side}": f"{name}, {side}" for side in _SIDES for p, name in _ATTACKERS.items()}
+    radii = stacked(table, columns, by=["rule", "seed"])
+    share = polars.col("value") / polars.col("value").max().over("seed", "curve")
+    return HeatMap(
+        x="curve",
+        y="rule",
+        x_title="attacker",
+        y_title="",
+        order=list(columns.values()),
+        title=f"Mean radius over the largest of the rules', {when}",
+        cell=(88, 34),
+    ).draw(radii.with_columns(value=share, rule=polars.col("rule").replace_strict(_TITLES)))

@@ -1,0 +1,78 @@
+"""The same networks by every rule: trained long, for KKT residuals; and to a loss of 10^-9, for radii on the way."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from undertow.studies.kit.scales import by_scale
+from undertow.studies.kit.settings import two_layer
+from undertow.studies.kit.study import Part, Scale
+from undertow.studies.optimisers.rules import RULES, SEEDS, trained_by
+
+__all__ = ["LONG", "PARTS", "WITHSTANDING"]
+
+LONG = ("gd", "sign", "coordinate", "spectral", "adam")
+WITHSTANDING = ("gd", "sign", "coordinate", "adam")
+RATES = {"gd": 0.3, "sign": 0.1, "coordinate": 3.0, "spectral": 0.3, "adam": 0.03}
+"""Chosen on a problem that is not among the study's, by the KKT residual in the rule's own norm."""
+_NORMS = ("1", "2", "inf", "spectral")
+_SIZES = by_scale(
+    n=(10, 24, 60),
+    d=(8, 12, 30),
+    width=(4, 8, 16),
+    steps=(60, 1000, 20000),
+    every=(20, "log", "log"),
+    most=(300, 3000, 30000),
+    points=(2, 4, 40),
+    exact=(0, 2, 10),
+    stop=(-3.1, -9.0, -9.0),
+    radii=("end", "3 decades", "3 decades"),
+)
+
+
+def _shared(scale: Scale) -> dict[str, Any]:
+    size = _SIZES[scale]
+    return {
+        "data": {"name": "d-binary", "n": size.n, "d": size.d, "k": 4},
+        "model": two_layer(size.width, 0.1),
+        "grid": {"seed": SEEDS[scale]},
+    }
+
+
+def long(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa: ARG001
+    """The residual in the rule's own norm over training, in the other norms at its end."""
+    size, own = _SIZES[scale], RULES[rule].norm
+    others = [norm for norm in _NORMS if norm != own]
+    measures = [
+        {"name": "norm-kkt", "norms": [own]},
+        {"name": "norm-kkt", "norms": others, "every": "end"},
+        "norm-margins",
+    ]
+    return {
+        **_shared(scale),
+        "training": trained_by(rule, size.steps, loss="logistic", rate=RATES[rule]),
+        "probe": {"measures": measures, "every": size.every},
+    }
+
+
+def withstanding(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa: ARG001
+    """Radii every three decades of the loss, until it is 10^-9."""
+    size = _SIZES[scale]
+    radii: list[dict[str, Any]] = [{"name": "attacker-radii", "limit": size.points, "exact": 0}]
+    if size.exact:
+        radii += [{"name": "exact-radii", "limit": size.exact, "every": "end"}]
+    return {
+        **_shared(scale),
+        "training": trained_by(rule, size.most, loss="logistic", rate=RATES[rule], stop_below=size.stop),
+        "probe": {
+            "measures": ["norm-margins", {"name": "norm-kkt", "norms": [RULES[rule].norm]}, *radii],
+            "every": size.radii,
+        },
+    }
+
+
+PARTS: dict[str, Part] = {
+    **{f"long-{rule}": partial(long, rule=rule) for rule in LONG},
+    **{f"radii-{rule}": partial(withstanding, rule=rule) for rule in WITHSTANDING},
+}
