@@ -79,6 +79,7 @@ TESTED_ELSEWHERE = {
         ["F-n.autoattack", *(f"F-n.{way}-cifar" for way in ("readout", "pgd", "argmax", "native"))],
         "not at smoke scale",
     ),
+    **dict.fromkeys((claim.id for claim in find("margin").claims), "two worlds of its own, in test_margin.py"),
 }
 """What chance does not meet: test_growth.py, test_feature_claims.py and test_feature_rows.py have records of these."""
 

@@ -46,8 +46,8 @@ class MarginBasin(NamedMeasure):
     """Normalised margins of the network trained on, and of perturbed copies of it trained on as long.
 
     Readings: ``undisturbed``, q_min/ρ^L after ``steps`` steps of ``length``·‖θ‖ along −∇log 𝓛; ``perturbed``, that of
-    the network moved by ``size``·‖θ‖ in a direction drawn from ``seed``, before it is trained; ``returned``, after the same
-    steps; and ``back``, (returned − perturbed)/(undisturbed − perturbed): 1 where the margin returns.
+    the network moved by ``size``·‖θ‖ in a direction drawn from ``seed``, before it is trained; ``returned``, after the
+    same steps; and ``back``, (returned − perturbed)/(undisturbed − perturbed): 1 where the margin returns.
     """
 
     name: ClassVar[str] = "margin-basin"

@@ -136,4 +136,6 @@ def beside_robust(frame: polars.DataFrame) -> polars.DataFrame:
 
 
 def _networks(table: polars.DataFrame) -> list[str]:
-    return [name for name in ("seed", "k", "n", "std") if name in table.columns]
+    """The axes that these networks have: records of several parts have columns that mean nothing to some."""
+    names = [name for name in ("seed", "k", "n", "std") if name in table.columns]
+    return [name for name in names if not table[name].is_null().all()]

@@ -55,7 +55,11 @@ def strict(frame: polars.DataFrame) -> Finding:
     table = _shortest(against_loss(frame, "direction", by=_BY)).filter(polars.col("smoothed") > 0)
     rise, growth = (polars.col(name).log().diff().over(_BY) for name in ("smoothed", "norm"))
     turned = polars.col("order") * polars.col("since-last").pow(2)
-    ratio = table.with_columns(value=turned / (rise * growth)).drop_nulls("value")
+    table = table.with_columns(turned=turned, room=rise * growth).drop_nulls("room")
+    # A turn without a rise is as far beyond the line as any number.
+    ratio = table.with_columns(
+        value=(turned / polars.col("room").clip(lower_bound=1e-300)).clip(upper_bound=1e6)
+    )
     note = "effect: largest L·turn²/(Δlog γ̃ Δlog ρ) of any two readings in a row, with the shortest steps"
     return verdict(ratio, over="max", below=1.0, note=note)
 
