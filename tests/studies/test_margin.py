@@ -12,6 +12,7 @@ import pytest
 
 from undertow.config.grid import StudyConfig
 from undertow.core.errors import InputError
+from undertow.core.validation import validate
 from undertow.execution.engines.here import Here
 from undertow.execution.sweep import sweep
 from undertow.store.store import Store
@@ -105,9 +106,9 @@ def made_up(grid: StudyConfig, values: Callable[[str, dict[str, Any], float], Va
     names = {each["name"] for each in grid.probe.measures} | {"steps"}
     rows: Iterator[dict[str, Any]] = (
         {
-            **{"trial": point.trial.id, "part": grid.part, "measure": measure, "key": key},
+            "trial": point.trial.id, "part": grid.part, "measure": measure, "key": key,
             **{name: value for name, value in point.columns.items() if not isinstance(value, list)},
-            **{"step": moment, "epoch": moment, "value": value},
+            "step": moment, "epoch": moment, "value": value,
         }
         for point in grid.points
         for moment in range(25)
@@ -165,14 +166,15 @@ def test_linear_networks_turn_to_the_machine_and_narrow_ones_have_radii(tmp_path
     """Two parts as they are, on two seeds: what measures write is what claims and figures read."""
     store = Store(tmp_path)
     for part in ("svm", "orthogonal-fixed", "robust"):
-        grid = GRIDS[part]
-        small = grid.model_copy(update={"grid": {**grid.grid, "seed": (0, 1)}})
+        settings = STUDY.settings("smoke", "paper", parts=[part])[part]
+        small = validate(StudyConfig, {**settings, "grid": {**settings["grid"], "seed": [0, 1]}})
         assert sweep(store, small, engine=Here()).complete
     frame = store.frame()
     for claim in STUDY.claims:
         if set(claim.parts) <= {"svm", "orthogonal-fixed"}:
             finding = claim.test(frame.filter(polars.col("part").is_in(claim.parts)))
-            assert finding.n == 2 and finding.effect is not None, claim.id
+            assert finding.n == 2, claim.id
+            assert finding.effect is not None, claim.id
     plane = next(figure for figure in STUDY.figures if figure.name == "svm-plane")
     assert plane.draw(frame.filter(polars.col("part") == "svm")).to_dict()
     angles = frame.filter(polars.col("measure") == "hard-margin", polars.col("key") == "angle")
