@@ -73,7 +73,7 @@ def main() -> None:
         alone = trainer([seed], options, samples=1000)
         alone.advance(10)
         gap = max(
-            float((ours - theirs).abs().max() / theirs.abs().max())
+            float((ours - theirs).detach().abs().max() / theirs.detach().abs().max())
             for ours, theirs in zip(
                 together.network(seed).parameters(), alone.network(0).parameters(), strict=True
             )

@@ -29,8 +29,8 @@ from scipy.optimize import linprog, nnls
 from torch import Tensor, nn
 
 from undertow.adversary import Classifier, Robustness, robustness
-from undertow.adversary.certificates.crown import certified_radii, gap_bounds
-from undertow.adversary.certificates.stages import stages_of
+from undertow.adversary.certificates.certified import certified_radii, gap_bounds
+from undertow.adversary.certificates.network_graph import graph_of
 from undertow.adversary.exact.branching import exact_distance
 from undertow.adversary.exact.two_layer_gaps import two_layer_of
 
@@ -124,18 +124,18 @@ def against_enumeration(nets: int, each: int, norm: float) -> None:
     for seed in range(nets):
         net = network(seed)
         x, y = samples(net, seed, each)
-        stages = stages_of(Classifier(net), net, x)
-        assert stages is not None
-        two_layer = two_layer_of(stages, x[:1])
+        graph = graph_of(Classifier(net), net, x)
+        assert graph is not None
+        two_layer = two_layer_of(graph, x[:1])
         assert two_layer is not None
-        proved += certified_radii(stages, x, y, norm).tolist()
+        proved += certified_radii(graph, x, y, norm).tolist()
         for point, label in zip(x.numpy(), y.tolist(), strict=True):
             truth.append(enumerated(net, point, label, norm))
             found = exact_distance(two_layer, point, label, norm=norm, upper=math.inf, box=None, seconds=60)
             solved.append(math.inf if found.status == "none-found" else found.upper)
         radius = torch.tensor(truth[-each:], dtype=torch.float64)
         some = radius.isfinite() & (radius > 0)
-        bounds = gap_bounds(stages, x[some], y[some], radius[some] * (1 + 1e-11), norm)
+        bounds = gap_bounds(graph, x[some], y[some], radius[some] * (1 + 1e-11), norm)
         beyond += int((bounds > 0).all(1).sum())
     t, c, s = (np.array(values) for values in (truth, proved, solved))
     near = np.isfinite(t) & (t > 0)

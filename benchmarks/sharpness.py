@@ -202,10 +202,10 @@ def _compare(problem: Problem, table: Table) -> None:
 
 def growth(data: str) -> None:
     """Seconds per product as points and parameters grow."""
-    for what, sizes in (("points", (1250, 2500, 5000, 10_000)), ("parameters", (100, 200, 400, 800))):
+    for what, sizes in (("points", (500, 1000, 2000, 4000)), ("parameters", (100, 200, 400, 800))):
         counts, seconds = [], []
         for size in sizes:
-            grown = {"points": size} if what == "points" else {"width": size, "points": 1250}
+            grown = {"points": size} if what == "points" else {"width": size, "points": 1000}
             problem = Problem.of(data, nn.Tanh, "square", steps=0, **grown)
             found, spent = clocked(
                 partial(sharpness, problem.net, problem.x, problem.y, loss="square", max_steps=12)

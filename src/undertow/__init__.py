@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.adversary.accuracy import attack_cost as attack_cost
     from undertow.adversary.accuracy import robust_accuracy as robust_accuracy
+    from undertow.adversary.certificates.lipschitz import LipschitzBracket as LipschitzBracket
+    from undertow.adversary.certificates.lipschitz import lipschitz as lipschitz
+    from undertow.adversary.certified_accuracy import certified_accuracy as certified_accuracy
     from undertow.adversary.classifier import Classifier as Classifier
     from undertow.adversary.risk import adversarial_risk as adversarial_risk
     from undertow.adversary.risk import risk_bound as risk_bound
@@ -62,6 +65,9 @@ _WHERE = {
     "robust_accuracy": "undertow.adversary.accuracy",
     "robust_curve": "undertow.adversary.robust_curves",
     "attack_cost": "undertow.adversary.accuracy",
+    "certified_accuracy": "undertow.adversary.certified_accuracy",
+    "lipschitz": "undertow.adversary.certificates.lipschitz",
+    "LipschitzBracket": "undertow.adversary.certificates.lipschitz",
     "robustness": "undertow.adversary.robustness",
     "adversarial_risk": "undertow.adversary.risk",
     "risk_bound": "undertow.adversary.risk",

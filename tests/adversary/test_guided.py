@@ -10,8 +10,8 @@ from torch import nn
 
 from undertow.adversary.attacks.guided import follow_certificate
 from undertow.adversary.attacks.search import begin
-from undertow.adversary.certificates.crown import gap_bounds, weakest_directions
-from undertow.adversary.certificates.stages import stages_of
+from undertow.adversary.certificates.certified import gap_bounds, weakest_directions
+from undertow.adversary.certificates.network_graph import graph_of
 from undertow.adversary.classifier import as_classifier
 from undertow.adversary.closest import first_examples
 from undertow.adversary.robustness import robustness
@@ -36,14 +36,14 @@ def one_feature_each(k: int = 10, *, off: float = 0.05) -> tuple[nn.Sequential, 
 @pytest.mark.parametrize("norm", [2.0, math.inf])
 def test_the_weakest_direction_attains_the_bound(norm: float) -> None:
     net, x, y = one_feature_each()
-    stages = stages_of(as_classifier(net), net, x)
-    assert stages is not None
+    graph = graph_of(as_classifier(net), net, x)
+    assert graph is not None
     eps = torch.linspace(0.1, 0.6, len(x)).double()
-    directions = weakest_directions(stages, x, y, eps, norm)
+    directions = weakest_directions(graph, x, y, eps, norm)
     size = directions.abs().amax(1) if norm == math.inf else directions.norm(dim=1)
     assert torch.allclose(size, torch.ones_like(size))
     # No other point of the ball has a smaller difference of scores than what the bound says of this one.
-    bound = gap_bounds(stages, x, y, eps, norm).amin(1)
+    bound = gap_bounds(graph, x, y, eps, norm).amin(1)
     at = net(x + eps[:, None] * directions)[:, 0] * (2 * y - 1)
     assert (at >= bound - 1e-12).all()
 
@@ -54,7 +54,7 @@ def test_it_finds_what_neurons_that_are_off_do_together() -> None:
         search = begin(scorer, x, y, norm=2.0, seed=0)
         first_examples(search)
         before = search.distance.clone()
-        chain = stages_of(as_classifier(net), net, x)
+        chain = graph_of(as_classifier(net), net, x)
         assert chain is not None
         follow_certificate(search, [chain], x.shape[1:])
     found = robustness(net, x, y, exact=True, seconds=60)
@@ -72,7 +72,7 @@ def test_clean_errors_and_samples_without_an_example_are_left_alone() -> None:
     y[0] = 1 - y[0]
     with as_classifier(net).scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=2.0, seed=0)
-        chain = stages_of(as_classifier(net), net, x)
+        chain = graph_of(as_classifier(net), net, x)
         assert chain is not None
         follow_certificate(search, [chain], x.shape[1:])
     assert search.distance[0, 0] == 0

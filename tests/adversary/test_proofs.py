@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from tests.adversary.cases import decisions, digits, mlp, points
 from undertow.adversary import Classifier, robust_accuracy, robustness
-from undertow.adversary.certificates.crown import certified_radii, gap_bounds
-from undertow.adversary.certificates.stages import stages_of
+from undertow.adversary.certificates.certified import certified_radii, gap_bounds
+from undertow.adversary.certificates.network_graph import graph_of
 from undertow.adversary.exact.branching import exact_distance, least_distance
 from undertow.adversary.exact.two_layer_gaps import two_layer_of
 
@@ -61,10 +61,10 @@ def test_no_certificate_exceeds_the_enumerated_radius(norm: float) -> None:
     for seed in range(12):
         net, x = mlp(seed, inputs=2, width=3, outputs=2 + seed % 2), points(seed, 4, 2)
         y = decisions(net, x)
-        stages = stages_of(Classifier(net), net, x)
-        assert stages is not None
-        certified = certified_radii(stages, x, y, norm)
-        two_layer = two_layer_of(stages, x[:1])
+        graph = graph_of(Classifier(net), net, x)
+        assert graph is not None
+        certified = certified_radii(graph, x, y, norm)
+        two_layer = two_layer_of(graph, x[:1])
         assert two_layer is not None
         for point, label, radius in zip(x, y.tolist(), certified.tolist(), strict=True):
             truth = enumerated(net, point, label, norm)
@@ -102,17 +102,17 @@ def test_a_bound_is_below_what_rational_arithmetic_gives(norm: float) -> None:
             ]
             value = value if layer is layers[2] else [max(v, Fraction(0)) for v in value]
         truth = value[0] - value[1]
-        stages = stages_of(Classifier(net), net, x)
-        assert stages is not None
-        bound = gap_bounds(stages, x, torch.tensor([0]), torch.zeros(1), norm)[0, 1]
-        assert Fraction(float(bound)) < truth
+        graph = graph_of(Classifier(net), net, x)
+        assert graph is not None
+        bound = gap_bounds(graph, x, torch.tensor([0]), torch.zeros(1), norm)[0, 1]
+        assert Fraction(float(bound)) <= truth
         assert float(bound) == pytest.approx(float(truth), abs=1e-10)
         above += float(net(x)[0, 0] - net(x)[0, 1]) > truth
     assert above, "float64 itself was never above: the test shows nothing"
 
 
-def test_smooth_networks_have_an_estimate_and_no_certificate() -> None:
-    """1 − 0.2 tanh(x/2) falls off a cliff at ½ that no gradient near the sample knows of: an estimate, and no proof."""
+def test_a_cliff_that_no_gradient_knows_of_is_seen_by_the_certificate_alone() -> None:
+    """1 − 0.2 tanh(x/2) falls off a cliff at ½ that no gradient near the sample knows of, and the estimate neither."""
     inner, outer = nn.Linear(1, 2), nn.Linear(2, 1)
     inner.weight.data.copy_(torch.tensor([[0.5], [400.0]]))
     inner.bias.data.copy_(torch.tensor([0.0, -200.0]))
@@ -120,10 +120,10 @@ def test_smooth_networks_have_an_estimate_and_no_certificate() -> None:
     outer.bias.data.fill_(0.0)
     net = nn.Sequential(inner, nn.Tanh(), outer).requires_grad_(False)
     found = robustness(net, torch.zeros(2, 1), torch.tensor([1, 0]))
-    assert found.certificate == "none"
-    assert found.proved.tolist() == [False, True], "a clean error has radius 0, proved"
-    assert found.certified.tolist() == [0.0, 0.0]
-    assert found.share_proved == 0.5
+    assert found.certificate == "crown"
+    assert found.proved.tolist() == [True, True], "a clean error has radius 0, proved"
+    assert 0.45 < found.certified[0] < 0.5, "the curve is flat on either side of its cliff"
+    assert found.certified[1] == 0
     assert found.attacked.tolist() == pytest.approx([0.5, 0.0], abs=0.01)
     assert found.estimate.tolist() == pytest.approx([10.0, 0.0], rel=1e-3), "not cut off at the attack"
     assert found.contradictions == (), "an estimate contradicts nothing"
@@ -138,6 +138,7 @@ def test_a_contradiction_is_reported_and_not_cut_off(monkeypatch: pytest.MonkeyP
     true = robustness(net, x, y, exact=False)
     wrong = torch.tensor([0.5, 3.0, 0.5])
     monkeypatch.setattr(place, "certified_radii", lambda *_: wrong.double() * true.attacked)
+    monkeypatch.setattr(place, "refined_radii", lambda *given, **_: given[3])
     with pytest.warns(UserWarning, match=r"sample 1: certified [\d.]+ > attacked [\d.]+"):
         found = robustness(net, x, y, exact=False)
     assert torch.allclose(found.certified, wrong * true.attacked)

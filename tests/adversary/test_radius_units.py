@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from tests.adversary.cases import decisions, mlp, points
 from undertow.adversary import Classifier, robustness
 from undertow.adversary.attacks.line import first_crossing
-from undertow.adversary.certificates.crown import certified_radii
-from undertow.adversary.certificates.stages import stages_of
+from undertow.adversary.certificates.certified import certified_radii
+from undertow.adversary.certificates.network_graph import graph_of
 from undertow.adversary.closest import closest_examples
 from undertow.adversary.exact.branching import exact_distance
 from undertow.adversary.exact.two_layer_gaps import two_layer_of
@@ -39,9 +39,9 @@ def cases() -> list[tuple[nn.Sequential, Tensor, Tensor]]:
 
 
 def chain(net: nn.Module, x: Tensor):  # type: ignore[no-untyped-def]
-    stages = stages_of(Classifier(net), net, x)
-    assert stages is not None
-    return stages
+    graph = graph_of(Classifier(net), net, x)
+    assert graph is not None
+    return graph
 
 
 def solved(

@@ -148,11 +148,11 @@ def test_the_upper_bound_is_the_risk_of_a_linear_network_and_infinite_where_noth
     assert torch.allclose(found.upper_losses, found.losses, rtol=1e-6)
     assert torch.allclose(torch.as_tensor(found.upper), torch.as_tensor(found.value), rtol=1e-6)
     hidden, _, head = mlp(0, inputs=5, outputs=1)
-    curved = nn.Sequential(hidden, nn.GELU(), head)
+    unknown = nn.Sequential(hidden, nn.Softsign(), head)
     unread = (
-        adversarial_risk(curved, x, y, eps=0.5),
+        adversarial_risk(unknown, x, y, eps=0.5),
         adversarial_risk(net, x, y, eps=0.5, certify=False),
-        adversarial_risk(Classifier(net, unit_norm=True), x, y, eps=0.5),  # the chain has other scores
+        adversarial_risk(Classifier(net, unit_norm=True), x, y, eps=0.5),  # the graph has other scores
         adversarial_risk(net, x, y, eps=0.5, loss=lambda s, t: s.gather(-1, t.unsqueeze(-1)).squeeze(-1)),
     )
     assert all(each.upper == math.inf for each in unread)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from undertow.adversary import Classifier
-from undertow.adversary.certificates.stages import Affine, stages_of
+from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.network_graph import graph_of
 from undertow.adversary.exact.row_space import in_row_space
 from undertow.adversary.stacked_networks import stacked
 from undertow.core.activations import ACTIVATIONS
@@ -68,7 +69,16 @@ def test_a_network_that_does_more_than_it_shows_is_called_and_not_read(make: Cal
     net = make().eval()
     assert isinstance(read_dense(net), NotAChain)
     assert dense_layers(net) is None
-    assert stages_of(Classifier(net), net, X) is None
+    graph = graph_of(Classifier(net), net, X)  # recorded as it computes, not read off its layers
+    assert graph is not None
+    with Classifier(net).scoring(X) as scorer:
+        scores = graph.values(X)[graph.output].flatten(1)
+        torch.testing.assert_close(
+            scores - scores[:, :1],
+            (scorer.clean(X)[0] - scorer.clean(X)[0][:, :1]).double(),
+            atol=1e-5,
+            rtol=1e-5,
+        )
     with pytest.raises(ModelError, match="features are read off"):
         two_layer_parts(net)
     together = stacked([net, net])(torch.stack([X, X]))
@@ -117,7 +127,7 @@ LAYERS: dict[str, nn.Module] = {
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_certificates_read_every_affine_layer_that_the_reader_knows(name: str) -> None:
-    """The stages compute what the network computes, and |W| m + |b| is at least as large."""
+    """The graph computes what the network computes, and |W| m + |b| is at least as large."""
     torch.manual_seed(0)
     axes = int(name[-2])
     layer = LAYERS[name]
@@ -128,24 +138,22 @@ def test_certificates_read_every_affine_layer_that_the_reader_knows(name: str) -
         layer, nn.LeakyReLU(0.2), nn.Dropout(), nn.Flatten(), nn.Linear(2 * 4**axes, 3)
     ).eval()
     x = torch.randn(6, 2, *[4] * axes)
-    stages = stages_of(Classifier(net), net, x)
-    assert stages is not None
-    value, size = x.double(), x.double().abs()
-    for stage in stages:
-        size = stage.sizes(size) if isinstance(stage, Affine) else size
-        value = stage.apply(value) if isinstance(stage, Affine) else stage(value)
-        assert bool((value.abs() <= size + 1e-9).all())
+    graph = graph_of(Classifier(net), net, x)
+    assert graph is not None
+    values = graph.values(x)
+    ball = LinearBounds(graph, 2.0).ball(x, torch.zeros(len(x)))
+    for index, each in enumerate(values):
+        assert bool((each.abs() <= ball.sizes[index] + 1e-9).all())
+    value = values[graph.output].flatten(1)
     # what all scores have in common is left out
     expected = net(x).double() - list(net.parameters())[-1][0].double()
     torch.testing.assert_close(value, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "module", [nn.MaxPool2d(2), nn.LayerNorm(4), nn.Tanh(), nn.BatchNorm2d(2, track_running_stats=False)]
-)
-def test_certificates_refuse_what_is_neither_affine_nor_a_kink(module: nn.Module) -> None:
+@pytest.mark.parametrize("module", [nn.Softsign(), nn.BatchNorm2d(2, track_running_stats=False)])
+def test_certificates_refuse_what_they_have_no_bounds_of(module: nn.Module) -> None:
     net = nn.Sequential(module, nn.Flatten()).eval()
-    assert stages_of(Classifier(net), net, torch.randn(2, 2, 4, 4)) is None
+    assert graph_of(Classifier(net), net, torch.randn(2, 2, 4, 4)) is None
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

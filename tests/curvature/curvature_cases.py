@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from undertow.core.losses import labels_of_classes, mean_loss, prepare_labels
-from undertow.curvature.objective import CurvatureLoss
+from undertow.curvature.loss_over_samples import CurvatureLoss
 
 __all__ = ["CURVATURE_CASES", "CurvatureCase", "dense_gauss_newton", "dense_hessian"]
 

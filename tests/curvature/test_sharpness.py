@@ -49,6 +49,18 @@ def test_the_largest_eigenvalue_is_within_its_error(case: CurvatureCase, method:
         assert float((images - found.value * found.vector.double()).norm()) <= found.residual + found.rounding
 
 
+@pytest.mark.full
+@each_case
+def test_the_bound_holds_in_every_run(case: CurvatureCase) -> None:
+    """A share of ``benchmarks/sharpness.py --runs 1000``."""
+    for seed in range(100, 110):
+        net, x, y = case.make(seed)
+        truth = float(eigenvalues(net, x, y, case.loss)[0])
+        generator = torch.Generator().manual_seed(seed)
+        found = sharpness(net, x, y, loss=case.loss, method="krylov", generator=generator)
+        assert found.value - found.rounding <= truth <= found.value + found.error
+
+
 @each_case
 def test_several_eigenvalues_are_within_their_errors(case: CurvatureCase) -> None:
     net, x, y = case.make(1)

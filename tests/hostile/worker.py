@@ -49,7 +49,7 @@ def main() -> None:
 
 def attempt(command: list[str], stop_after: float) -> dict[str, Any]:
     """Run one command and say how it ended: its exit code, or "traceback"."""
-    from undertow.cli.entry import call as _call
+    from undertow.cli.command import call as _call
 
     runs = Path(tempfile.mkdtemp(prefix="hostile-"))
     printed, ended = io.StringIO(), ""

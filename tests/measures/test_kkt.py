@@ -18,9 +18,11 @@ from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss
 from undertow.core.status import Status
 from undertow.data.separable import separable
-from undertow.measures.direction import DirectionOfWeights, directional_distance
 from undertow.measures.kkt import KktResiduals, kkt
-from undertow.models import Gaussian, cnn, two_layer
+from undertow.measures.margins import margins
+from undertow.measures.weight_direction import DirectionOfWeights, directional_distance
+from undertow.models import Gaussian, cnn, mlp, two_layer
+from undertow.training import Recipe, Trainer
 
 
 def points(n: int = 20, d: int = 3) -> tuple[Tensor, Tensor]:
@@ -317,3 +319,45 @@ def test_new_options_of_the_section_are_written_only_where_they_are_chosen() -> 
             "supporting",
         ]
         assert (readings[0][2] is None) == (method == "dense")
+
+
+@pytest.mark.parametrize(
+    ("goal", "d", "within"),
+    [
+        (-100.0, 2, 1e-2),
+        pytest.param(-1000.0, 2, 1e-3, marks=pytest.mark.full),
+        pytest.param(-1000.0, 50, 1e-2, marks=pytest.mark.full),
+    ],
+)
+def test_gradient_descent_goes_to_the_machine_and_its_duals(goal: float, d: int, within: float) -> None:
+    """Soudry et al. 2018: the angle to the machine falls like 1/log t, and the multipliers become its duals."""
+    data = separable(n=40, d=d, seed=3)
+    x, y = data.x.double(), data.y
+    weight, duals = svm(x, y)
+    net = mlp(
+        inputs=d,
+        widths=[],
+        outputs=1,
+        init=Gaussian(0.01),
+        dtype=torch.float64,
+        generator=torch.Generator().manual_seed(0),
+    )
+    settings: dict[str, Any] = {
+        "optimizer": "gd",
+        "learning_rate": 0.3,
+        "objective": "log-loss",
+        "dtype": "float64",
+    }
+    recipe = Recipe(**settings, epochs=10**6, loss="logistic", stop_below=goal)
+    trainer = Trainer([net], x, 2 * y - 1, [recipe])
+    smoothed, scaled_angles = [], []
+    while not trainer.done:
+        trainer.advance(800)
+        now = trainer.network(0)
+        smoothed.append(margins(now, x, y).smoothed)
+        angle = directional_distance({"output.weight": weight[None]}, dict(now.named_parameters()))
+        scaled_angles.append(angle * trainer.log_time()[0])
+    found = kkt(now, x, y)
+    assert float((found.multipliers - duals).abs().max()) < within * float(duals.max())
+    assert smoothed == sorted(smoothed)
+    assert scaled_angles[-1] == pytest.approx(scaled_angles[-2], rel=0.05)

@@ -74,29 +74,35 @@ def test_the_machine_itself_has_angle_zero_and_its_own_duals() -> None:
 
 
 def test_slopes_of_a_chain_are_products_of_dense_spectral_norms() -> None:
-    net = cnn(
-        image=(1, 4, 4),
-        stages=[(2,)],
-        kernels=(3,),
-        dense=(5,),
-        outputs=3,
-        generator=torch.Generator().manual_seed(0),
-    ).double()
+    net = (
+        cnn(
+            image=(1, 4, 4),
+            stages=[(2,)],
+            kernels=(3,),
+            dense=(5,),
+            outputs=3,
+            generator=torch.Generator().manual_seed(0),
+        )
+        .double()
+        .requires_grad_(False)
+    )
     convolution = torch.func.jacrev(lambda v: net.conv1(v.reshape(1, 1, 4, 4)).flatten())(
         torch.zeros(16).double()
     )
     product = torch.linalg.matrix_norm(convolution, 2) * torch.linalg.matrix_norm(net.dense1.weight, 2)
     rows = net.output.weight
-    found = gap_slopes(net, torch.zeros(1, 16))
+    found = gap_slopes(net)
     for one in range(3):
         for other in range(3):
-            expected = float(product * (rows[one] - rows[other]).norm())
-            assert float(found[one, other]) == pytest.approx(expected, rel=1e-5)
+            dense = float(product * (rows[one] - rows[other]).norm())
+            assert (
+                dense * (1 - 1e-9) <= float(found[one, other]) <= 1.5 * dense
+            )  # images of any size have more
 
 
 def test_a_layer_of_unknown_steepness_is_refused() -> None:
     with pytest.raises(ModelError, match="not known"):
-        gap_slopes(nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1)).eval(), torch.ones(1, 2))
+        gap_slopes(nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1)).eval())
 
 
 def _narrow() -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
@@ -110,9 +116,10 @@ def _narrow() -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
 
 def test_radii_are_in_order_and_do_not_change_with_the_scale_of_the_weights() -> None:
     net, x, y = _narrow()
-    found = _read(PointRadii(exact=True), net, x, y)
+    found = _read(PointRadii(exact=True, ball=True), net, x, y)
     for i in range(len(x)):
-        assert found[f"product:{i}"] <= found[f"certified:{i}"] * (1 + 1e-9)
+        assert found[f"product:{i}"] <= found[f"exact:{i}"] * (1 + 1e-9)
+        assert 0 < found[f"ball:{i}"] <= found[f"exact:{i}"] * (1 + 1e-9)
         assert (
             found[f"certified:{i}"] <= found[f"exact:{i}"] * (1 + 1e-9) <= found[f"attacked:{i}"] * (1 + 1e-6)
         )

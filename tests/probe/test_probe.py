@@ -173,7 +173,7 @@ def test_mistakes_are_sentences() -> None:
         Probe(net, x, y, measures=[Loss()], every="epochs")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="1 or more"):
         Probe(net, x, y, measures=[Loss()], every=0)
-    with pytest.raises(InputError, match="'ends', 'end' or a number"):
+    with pytest.raises(InputError, match="'ends', 'end', 'decade' or a number"):
         Probe(net, x, y, measures=[(Loss(), 2.5)])  # type: ignore[list-item]
     with pytest.raises(InputError, match="loss needs labels"):
         Probe(net, x, measures=[Loss()])

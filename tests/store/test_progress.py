@@ -26,7 +26,7 @@ def test_a_running_group_shows_its_step_and_its_records(tmp_path: Path) -> None:
     store, group = Store(tmp_path), tiny_study().groups[0]
     seen: list[tuple[int, Progress, bytes]] = []
 
-    def look(step: int, steps: int) -> None:  # noqa: ARG001
+    def look(step: int, steps: int, note: str) -> None:  # noqa: ARG001
         folder = tmp_path / "work" / group.id
         progress = read_progress(folder)
         assert progress is not None

@@ -261,7 +261,7 @@ def test_grids_follow_the_paper(scale: str, variant: str) -> None:
 
 def test_settings_need_neither_tables_nor_drawing() -> None:
     code = (
-        "import sys; from undertow.studies import find; find('feature-averaging').grids('smoke', 'paper'); "
+        "import sys; from undertow.studies import find; find('feature-averaging').settings('smoke', 'paper'); "
         "print({'polars', 'altair', 'torch'} & set(sys.modules))"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.report.stores import publish
 from undertow import studies
-from undertow.cli.entry import call as _call
+from undertow.cli.command import call as _call
 from undertow.config.grid import StudyConfig
 from undertow.config.seed_sets import refuse_overlap, replicated
 from undertow.config.trial import validate

@@ -111,7 +111,7 @@ def test_a_new_study_is_its_package_and_one_line(tiny: Path) -> None:
 def test_looking_a_study_up_imports_neither_tables_nor_drawing_nor_torch() -> None:
     code = (
         "import sys; from undertow.studies import STUDIES, find; "
-        "[find(name).grids('smoke', 'paper') for name in STUDIES]; "
+        "[find(name).settings('smoke', 'paper') for name in STUDIES]; "
         "print([name for name in ('torch', 'polars', 'altair') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -325,7 +325,7 @@ def test_batch_norm_in_train_mode_is_trained_as_torch_does_and_only_by_steps(
         ({"batch_size": 0}, "batch_size = 0"),
         ({"momentum": 1.0}, "momentum = 1.0"),
         ({"seed": -1}, "seed = -1"),
-        ({"frozen": "output.weight"}, "frozen = 'output.weight': should be a valid tuple"),
+        ({"frozen": "output.weight"}, "frozen = 'output.weight' must be a list"),
         ({"optimizer": "gd", "batch_size": 8}, "leave batch_size out"),
         ({"optimizer": "adam", "momentum": 0.9}, "its own momentum"),
     ],

@@ -16,11 +16,11 @@ from undertow.adversary.attacks.cost import AttackCost, Pace, expected
 from undertow.adversary.attacks.pyautoattack_engine import attack_with_library
 from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.attacks.sequence import attack_all, sequence_of
-from undertow.adversary.certificates.crown import gap_bounds
-from undertow.adversary.certificates.stages import stages_of
+from undertow.adversary.certificates.certified import gap_bounds
+from undertow.adversary.certificates.network_graph import graphs_of
 from undertow.adversary.classifier import Classifier, Groups, Net, Passes, Scorer, as_classifier
 from undertow.adversary.geometry import check_norm
-from undertow.adversary.validation import as_labels
+from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import ConfigError, InputError, nearest
 
 __all__ = ["RobustAccuracyResult", "attack_cost", "robust_accuracy"]
@@ -212,21 +212,17 @@ def _exclusions(
     """Functions of ε: pairs (M, N, k) that may be reachable, and samples (M, N) proved robust."""
     everything = torch.ones(scorer.members, len(x), scorer.classes, dtype=torch.bool, device=x.device)
     everything.scatter_(-1, y.expand(scorer.members, -1).unsqueeze(-1), False)
-    chains = [stages_of(classifier, net, x) for net in classifier.modules] if certify else []
-    if not chains or any(chain is None for chain in chains):
+    graphs, reason = graphs_of(classifier, x) if certify else ([], "")
+    if not graphs:
         nothing = torch.zeros(scorer.members, len(x), dtype=torch.bool, device=x.device)
-        why = (
-            ["no certificate: the network is not a chain of layers whose linear bounds are known"]
-            if certify
-            else []
-        )
+        why = [f"no certificate: {reason}"] if certify else []
         return (lambda _: everything), (lambda _: nothing), why
     kept: dict[float, Tensor] = {}
 
     def possible(eps: float) -> Tensor:
         if eps not in kept:
             radius = torch.full((len(x),), eps, dtype=torch.float64, device=x.device)
-            bounds = [gap_bounds(chain, x, y, radius, norm) for chain in chains if chain is not None]
+            bounds = [gap_bounds(graph, x, y, radius, norm, classifier.bounds) for graph in graphs]
             kept[eps] = everything & (torch.stack(bounds) <= 0)
         return kept[eps]
 

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary.sample_checks import as_labels, check_inputs
 from undertow.adversary.stacked_networks import stacked
-from undertow.adversary.validation import as_labels, check_inputs
 from undertow.core.errors import InputError, ModelError, nearest
 
 __all__ = ["Classifier", "Groups", "Passes", "Scorer", "as_classifier", "margins_of"]

@@ -13,7 +13,7 @@ from undertow.adversary.attacks.registry import ATTACKS
 from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
-from undertow.adversary.validation import as_labels
+from undertow.adversary.sample_checks import as_labels
 
 __all__ = ["closest_examples", "first_examples"]
 

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from undertow.adversary.attacks.objectives import gradient
 from undertow.adversary.attacks.search import Search, begin, generator
-from undertow.adversary.certificates.stages import Stage, stages_of
+from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.geometry import check_norm, lengths
-from undertow.adversary.validation import as_labels
+from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.worst_loss import LOSSES, Loss, climb, loss_values, upper_losses
 from undertow.core.errors import ConfigError, InputError, nearest
 
@@ -110,8 +110,8 @@ def adversarial_risk(
     y = as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
-        chains = _chains(classifier, x) if certify else []
-        clean, worst, above = _suprema(search, chains, x, radii, function)
+        graphs = _graphs(classifier, x) if certify else []
+        clean, worst, above = _suprema(search, graphs, x, radii, function)
     spread = worst.std(2) / len(x) ** 0.5 if len(x) > 1 else torch.zeros_like(worst[..., 0])
     shaped = _Shape(classifier.several, not isinstance(eps, int | float))
     return AdversarialRisk(
@@ -127,7 +127,7 @@ def adversarial_risk(
 
 
 def _suprema(
-    search: Search, chains: list[list[Stage]], x: Tensor, radii: Sequence[float], function: Loss
+    search: Search, graphs: list[NetworkGraph], x: Tensor, radii: Sequence[float], function: Loss
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Losses (M, N) of the samples themselves; the largest found (M, E, N) at every radius, and their upper bounds."""
     scorer, y = search.scorer, search.y
@@ -137,10 +137,10 @@ def _suprema(
     worst: dict[float, Tensor] = {}
     upper: dict[float, Tensor] = {}
     for radius in sorted(set(radii)):
-        bound = upper_losses(chains, x, y, radius, search.norm, function).expand_as(clean)
+        bound = upper_losses(graphs, x, y, radius, search.norm, function, scorer.bounds).expand_as(clean)
         if radius > 0:
             losses, points = climb(
-                search, radius, losses, points, function, chains=chains, shape=x.shape[1:], upper=bound
+                search, radius, losses, points, function, graphs=graphs, shape=x.shape[1:], upper=bound
             )
         worst[radius], upper[radius] = losses, bound
     found, above = (torch.stack([side[radius] for radius in radii], 1) for side in (worst, upper))
@@ -163,16 +163,12 @@ class _Shape:
         return float(chosen) if chosen.ndim == 0 else chosen
 
 
-def _chains(classifier: Classifier, x: Tensor) -> list[list[Stage]]:
-    """The layers of every network from raw inputs to scores; none where one cannot be read.
+def _graphs(classifier: Classifier, x: Tensor) -> list[NetworkGraph]:
+    """The graph of every network from raw inputs to scores; none where one cannot be read.
 
-    With inputs divided by their norms the chain that can be read has the same decisions, but other scores.
+    With inputs divided by their norms the graph that can be read has the same decisions, but other scores.
     """
-    if classifier.unit_norm or not classifier.modules:
-        return []
-    chains = [stages_of(classifier, net, x) for net in classifier.modules]
-    read = [chain for chain in chains if chain is not None]
-    return read if len(read) == len(chains) else []
+    return [] if classifier.unit_norm else graphs_of(classifier, x)[0]
 
 
 def risk_bound(

@@ -17,21 +17,28 @@ from undertow.adversary.attacks.line import try_lines
 from undertow.adversary.attacks.refine import reach_out, refine, shrink
 from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.certificates.as_executed import rounded_radii
-from undertow.adversary.certificates.crown import certified_radii
+from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.estimate import estimated_radii
-from undertow.adversary.certificates.stages import Kink, Stage, stages_of
+from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
+from undertow.adversary.certificates.neuron_splits import kinked_neurons
+from undertow.adversary.certificates.refined import refined_radii
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.closest import first_examples
 from undertow.adversary.contradictions import contradictions_between
 from undertow.adversary.exact.branching import exact_distance
-from undertow.adversary.exact.two_layer_gaps import two_layer_of
+from undertow.adversary.exact.two_layer_gaps import TwoLayer, two_layer_of
 from undertow.adversary.geometry import check_norm, lengths
-from undertow.adversary.validation import as_labels
+from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
 
 __all__ = ["Robustness", "robustness"]
 
 _NARROW = 64  # hidden neurons up to which exact="auto" tries
+_FEW, _ROUNDS = (
+    32,
+    6,
+)  # neurons up to which deeper networks are proved case by case, and how many are split in turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +51,7 @@ class Robustness:
     certified: Tensor
     """A lower bound of the radius that was proved, rounding of the proof included; 0 where nothing was."""
     proved: Tensor
-    """Whether a proof was attempted and is behind ``certified``: for chains of known layers, and for clean errors."""
+    """Whether a proof was attempted and is behind ``certified``: for known operations, and for clean errors."""
     estimate: Tensor
     """q/max‖∇q‖ over points near the sample: a first-order guess, on either side of the radius."""
     attacked: Tensor
@@ -56,7 +63,7 @@ class Robustness:
     status: tuple[str, ...] | tuple[tuple[str, ...], ...]
     """Of ``exact``, per sample: "exact", "time-limit", "none-found" (in a very large ball) or "not-tried"."""
     certificate: str
-    """How ``certified`` was proved: "linear-exact", "crown", or "none"."""
+    """How ``certified`` was proved: "linear-exact", "crown" (linear bounds), or "none: …" with the reason."""
     contradictions: tuple[str, ...]
     """A sentence for each sample whose sides contradict each other beyond rounding: one of them is wrong."""
     norm: float
@@ -83,8 +90,8 @@ def robustness(
 ) -> Robustness:
     """Bracket the distance R(x) from each sample to the nearest input that is classified wrongly.
 
-    ``certified`` is proved by linear bounds (CROWN) on chains of affine layers and ReLU or leaky ReLU, about the
-    function in exact arithmetic; for other networks it is 0, ``proved`` is False, and there is an ``estimate``.
+    ``certified`` is proved by linear bounds (CROWN) carried through the network's operations, about the function in
+    exact arithmetic; where one has no known bounds it is 0, ``certificate`` names it, and there is an ``estimate``.
 
     ``attacked`` is the norm of the closest adversarial example of targeted FAB and DeepFool, or on the way to a
     point that is decided otherwise, shortened by APGD in ever smaller balls and from where the certificate is weakest.
@@ -94,7 +101,7 @@ def robustness(
         x, y: samples (N, …) in raw units, and their labels.
         norm: 1, 2 or "inf".
         exact: whether to solve two-layer networks, by branch and bound for L2 and a mixed-integer program for L1 and
-            L∞; "auto" does so up to 64 neurons.
+            L∞; "auto" does so up to 64 neurons. True also proves deeper networks of up to 32 neurons case by case.
         seconds: for each network, shared by its samples: what exact radii may take.
         shorten: False saves most of the cost of the attack: where there is a certificate, DeepFool and its weakest
             points are left, about 1 % longer.
@@ -113,11 +120,11 @@ def robustness(
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
-        chains = [stages_of(classifier, module, x) for module in classifier.modules]
-        certified, proved = _certify(chains, search, x)
+        graphs, reason = graphs_of(classifier, x)
+        certified, proved = _certify(graphs, search, x, exact)
         estimate, steepest = estimated_radii(search)
-        _attack(search, chains, certified, estimate, x.shape[1:], shorten=shorten)
-        values, statuses = _solve(chains, search, x, exact, seconds)
+        _attack(search, graphs, certified, estimate, x.shape[1:], shorten=shorten)
+        values, statuses = _solve(graphs, search, x, exact, seconds)
         rounding, artefact = rounded_radii(classifier, search, x, steepest)
     sides = {
         "certified": certified,
@@ -126,7 +133,9 @@ def robustness(
         "exact": values,
         "rounding": torch.maximum(rounding, _missing(search, certified, artefact)),
     }
-    return _bracket(search, sides, statuses, _named(chains, scorer.bounds), x, many=classifier.several)
+    return _bracket(
+        search, sides, statuses, _named(graphs, scorer.bounds, reason), x, many=classifier.several
+    )
 
 
 def _check_exact(exact: bool | str) -> None:
@@ -164,29 +173,35 @@ def _bracket(
     )
 
 
-def _certify(chains: Sequence[list[Stage] | None], search: Search, x: Tensor) -> tuple[Tensor, Tensor]:
+def _certify(
+    graphs: Sequence[NetworkGraph], search: Search, x: Tensor, exact: bool | str
+) -> tuple[Tensor, Tensor]:
     """Proved lower bounds (M, N), and whether each is more than nothing; clean errors are proved to have radius 0."""
     right = search.margin > 0
     certified, proved = torch.zeros_like(search.distance), ~right
-    for member, chain in enumerate(chains):
-        if chain is not None:
-            proved[member] = True
-            own = right[member]
-            if bool(own.any()):
-                certified[member, own] = certified_radii(chain, x[own], search.y[own], search.norm)
+    for member, graph in enumerate(graphs):
+        proved[member] = True
+        own = right[member]
+        if bool(own.any()):
+            box = search.scorer.bounds
+            found = certified_radii(graph, x[own], search.y[own], search.norm, box)
+            if _solvable(graph, x, exact) is None and not graph.linear:
+                bounds = LinearBounds(graph, search.norm, box)
+                rounds = _ROUNDS if exact is True and 0 < kinked_neurons(bounds) <= _FEW else 0
+                found = refined_radii(bounds, x[own].double(), search.y[own], found, rounds=rounds)
+            certified[member, own] = found
     return certified, proved
 
 
-def _named(chains: Sequence[list[Stage] | None], box: tuple[float, float] | None) -> str:
-    if not chains or any(chain is None for chain in chains):
-        return "none"
-    linear = not any(isinstance(stage, Kink) for chain in chains for stage in chain or [])
-    return "linear-exact" if linear and box is None else "crown"
+def _named(graphs: Sequence[NetworkGraph], box: tuple[float, float] | None, reason: str) -> str:
+    if not graphs:
+        return f"none: {reason}"
+    return "linear-exact" if all(graph.linear for graph in graphs) and box is None else "crown"
 
 
 def _attack(
     search: Search,
-    chains: Sequence[list[Stage] | None],
+    graphs: Sequence[NetworkGraph],
     certified: Tensor,
     estimate: Tensor,
     shape: torch.Size,
@@ -194,12 +209,11 @@ def _attack(
     shorten: bool,
 ) -> None:
     """The closest examples: what gradients find, then from the certificate if there is one, then shortened."""
-    known = [chain for chain in chains if chain is not None]
-    guided = bool(known) and len(known) == len(chains)
+    guided = bool(graphs)
     # From the certificate DeepFool's examples end where FAB's do.
     first_examples(search, quick=guided and not shorten)
     if guided:
-        find_by_certificate(search, known, shape, certified)
+        find_by_certificate(search, graphs, shape, certified)
     try_lines(search)
     scale = lengths(search.x, search.norm)
     reach_out(search, torch.where(estimate.isfinite(), estimate, scale))
@@ -207,21 +221,21 @@ def _attack(
     if guided:
         if shorten:  # nearly to the end first: an example that is shorter early may end in a worse place
             refine(search, factors=(0.9, 0.97), restarts=0)
-        follow_certificate(search, known, shape)
+        follow_certificate(search, graphs, shape)
     if shorten:
         refine(search, restarts=0 if guided else 3)
 
 
 def _solve(
-    chains: Sequence[list[Stage] | None], search: Search, x: Tensor, exact: bool | str, seconds: float
+    graphs: Sequence[NetworkGraph], search: Search, x: Tensor, exact: bool | str, seconds: float
 ) -> tuple[Tensor, list[tuple[str, ...]]]:
     """Exact radii (M, N), NaN where unknown, and a status each; where no example was known, the one found is kept."""
     values = torch.full_like(search.distance, math.nan)
     statuses = [["not-tried"] * len(x) for _ in range(len(search.distance))]
     ends = search.x.repeat(len(search.distance), 1, 1)
-    for member, chain in enumerate(chains if exact is not False else []):
-        net = None if chain is None else two_layer_of(chain, x[:1])
-        if net is None or (exact == "auto" and len(net.weight) > _NARROW):
+    for member, graph in enumerate(graphs if exact is not False else []):
+        net = _solvable(graph, x, exact)
+        if net is None:
             continue
         deadline = time.monotonic() + seconds
         for index in range(len(x)):
@@ -245,6 +259,14 @@ def _solve(
                 ends[member, index] += torch.from_numpy(np.ascontiguousarray(found.delta)).to(ends)
     _keep(search, ends, values)
     return values, [tuple(status) for status in statuses]
+
+
+def _solvable(graph: NetworkGraph, x: Tensor, exact: bool | str) -> TwoLayer | None:
+    """The network as the exact solvers take it, where they are to try."""
+    if exact is False:
+        return None
+    net = two_layer_of(graph, x[:1])
+    return None if net is None or (exact == "auto" and len(net.weight) > _NARROW) else net
 
 
 def _keep(search: Search, ends: Tensor, exact: Tensor) -> None:

@@ -12,10 +12,10 @@ from torch import Tensor
 from undertow.adversary.attacks.apgd import apgd
 from undertow.adversary.attacks.batch import take
 from undertow.adversary.attacks.search import Search, random_start
-from undertow.adversary.certificates.crown import gap_bounds, weakest_directions
-from undertow.adversary.certificates.stages import Stage
+from undertow.adversary.certificates.certified import gap_bounds, weakest_directions
+from undertow.adversary.certificates.network_graph import NetworkGraph
 from undertow.adversary.classifier import Scorer, margins_of
-from undertow.adversary.geometry import clip, project
+from undertow.adversary.geometry import Box, clip, project
 
 __all__ = ["LOSSES", "Loss", "climb", "loss_values", "upper_losses"]
 
@@ -49,7 +49,13 @@ def loss_values(scorer: Scorer, points: Tensor, y: Tensor, function: Loss) -> Te
 
 
 def upper_losses(
-    chains: Sequence[list[Stage]], x: Tensor, y: Tensor, eps: float, norm: float, loss: Loss
+    graphs: Sequence[NetworkGraph],
+    x: Tensor,
+    y: Tensor,
+    eps: float,
+    norm: float,
+    loss: Loss,
+    box: Box = None,
 ) -> Tensor:
     """Proved upper bounds (M, N) of the largest loss in the ball; inf where none is known.
 
@@ -57,16 +63,19 @@ def upper_losses(
     anywhere in the ball, although no point may have all differences so small at once. A loss of one's own need not
     fall with them.
 
-    >>> from undertow.adversary.certificates.stages import Affine
-    >>> line = Affine(torch.nn.Identity(), torch.tensor([[0.0, 0.0], [3.0, 4.0]]).double())
+    >>> from undertow.adversary.certificates.network_graph import read_graph
+    >>> from undertow.adversary.classifier import Classifier
+    >>> line = torch.nn.Linear(2, 2, bias=False, dtype=torch.float64).requires_grad_(False)
+    >>> _ = line.weight.copy_(torch.tensor([[0.0, 0.0], [3.0, 4.0]]))
     >>> x, y = torch.tensor([[1.0, 1.0]]).double(), torch.tensor([1])
-    >>> round(upper_losses([[line]], x, y, 1.0, 2.0, LOSSES["exponential"]).item(), 9)    # exp(5 − 7)
+    >>> graph = read_graph(Classifier(line), line, x)
+    >>> round(upper_losses([graph], x, y, 1.0, 2.0, LOSSES["exponential"]).item(), 9)    # exp(5 − 7)
     0.135335283
     """
-    if not chains or all(loss is not known for known in LOSSES.values()):
-        return torch.full((max(len(chains), 1), len(x)), math.inf, dtype=torch.float64, device=x.device)
+    if not graphs or all(loss is not known for known in LOSSES.values()):
+        return torch.full((max(len(graphs), 1), len(x)), math.inf, dtype=torch.float64, device=x.device)
     radius = torch.full((len(x),), eps, dtype=torch.float64, device=x.device)
-    gaps = torch.stack([gap_bounds(chain, x, y, radius, norm) for chain in chains])
+    gaps = torch.stack([gap_bounds(graph, x, y, radius, norm, box) for graph in graphs])
     # as scores relative to the label's: 0 there, −gap elsewhere
     scores = torch.where(gaps.isinf() & (gaps > 0), 0.0, -gaps)
     return loss(scores, y.expand(scores.shape[:-1]))
@@ -79,7 +88,7 @@ def climb(
     points: Tensor,
     function: Loss,
     *,
-    chains: Sequence[list[Stage]] = (),
+    graphs: Sequence[NetworkGraph] = (),
     shape: torch.Size | None = None,
     upper: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -104,8 +113,8 @@ def climb(
     if not bool(todo.any()):
         return state.losses, state.points
     starts = _best_of_kinds(search, radius, state)
-    if chains and shape is not None:
-        starts.append(_weakest(search, radius, chains, shape))
+    if graphs and shape is not None:
+        starts.append(_weakest(search, radius, graphs, shape))
     state.ascend("margin", starts, todo, 20)
     if smooth:
         state.ascend(partial(_call, function), [state.points], todo, 20)
@@ -178,10 +187,10 @@ def _toward_others(search: Search, radius: float, points: Tensor, index: int) ->
     return project(points[:, other], search.x.expand_as(points), ball, search.norm, search.scorer.bounds)
 
 
-def _weakest(search: Search, radius: float, chains: Sequence[list[Stage]], shape: torch.Size) -> Tensor:
+def _weakest(search: Search, radius: float, graphs: Sequence[NetworkGraph], shape: torch.Size) -> Tensor:
     samples = search.x.reshape(-1, *shape)
     balls = torch.full((len(samples),), radius, dtype=torch.float64, device=search.x.device)
-    directions = [weakest_directions(chain, samples, search.y, balls, search.norm) for chain in chains]
+    directions = [weakest_directions(graph, samples, search.y, balls, search.norm) for graph in graphs]
     return clip(search.x + radius * torch.stack(directions).to(search.x), search.scorer.bounds)
 
 

@@ -1,6 +1,6 @@
 """The command line."""
 
 from undertow.cli.app import app
-from undertow.cli.entry import main
+from undertow.cli.command import main
 
 __all__ = ["app", "main"]

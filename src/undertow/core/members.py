@@ -63,7 +63,8 @@ def over_members(
         states, buffers = _apart(weights, members), _apart(constants, members)
         samples = x.unbind(0) if own else [x] * members
         calls = [partial(one, *each) for each in zip(states, buffers, samples, strict=True)]
-        return torch.stack(_side_by_side(calls) if x.is_cuda else [call() for call in calls])
+        capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
+        return torch.stack(_side_by_side(calls) if capturing else [call() for call in calls])
 
     convolves = any(isinstance(module, _CONVOLUTIONS) for module in template.modules())
     return in_turn if convolves or one_by_one else mapped
@@ -73,10 +74,10 @@ _STREAMS: dict[torch.device, list[torch.cuda.Stream]] = {}
 
 
 def _side_by_side(calls: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
-    """The results of the calls, each on a stream of its own, so that small convolutions fill a GPU together.
+    """The results of the calls, each on a stream of its own: in a graph that is being captured these become branches.
 
-    Backward passes run on the streams of their forward ones. In a captured graph these become branches: five
-    networks then take about three times as long as one. What follows on the present stream waits for all of them.
+    Small convolutions then fill a GPU together. Backward passes run on the streams of their forward ones, and what
+    follows on the present stream waits for all of them.
     """
     if len(calls) == 1:
         return [calls[0]()]

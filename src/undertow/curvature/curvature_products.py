@@ -24,7 +24,7 @@ from torch.func import functional_call
 from undertow.core.errors import InputError, ModelError
 from undertow.core.members import over_members
 from undertow.curvature.chosen_parameters import ChosenParameters
-from undertow.curvature.objective import Objective
+from undertow.curvature.loss_over_samples import LossOverSamples
 from undertow.jacobian.memory import chunk_size, default_budget, in_chunks
 from undertow.jacobian.promotion import Promoting
 
@@ -46,7 +46,7 @@ class CurvatureProducts:
         networks: Sequence[nn.Module],
         chosen: ChosenParameters,
         x: Tensor,
-        objective: Objective,
+        objective: LossOverSamples,
         *,
         matrix: CurvatureMatrix,
         dtype: torch.dtype,

@@ -17,6 +17,7 @@ from undertow.core.status import Status
 from undertow.curvature.chosen_parameters import ChosenParameters
 from undertow.curvature.curvature_products import CurvatureMatrix, CurvatureProducts
 from undertow.curvature.curvature_result import SharpnessResult
+from undertow.curvature.loss_over_samples import CurvatureLoss, LossOverSamples, Reduction
 from undertow.curvature.measurable import (
     check_members,
     check_samples,
@@ -24,7 +25,6 @@ from undertow.curvature.measurable import (
     unwrapped,
     working_dtype,
 )
-from undertow.curvature.objective import CurvatureLoss, Objective, Reduction
 from undertow.curvature.top_eigenvalues import TopEigenvalues, TopGoal, by_lanczos, whole_matrix
 from undertow.jacobian.trace import leave_no_trace
 from undertow.jacobian.tridiagonal import a_priori_steps
@@ -150,7 +150,7 @@ def curvature_products(
             stack.enter_context(leave_no_trace(net, device=x.device if isinstance(x, Tensor) else None))
         precision = working_dtype(networks[0], x, dtype)
         outputs = check_samples(networks[0], x, y, precision)
-        objective = Objective.of(y, loss=loss, reduction=reduction, outputs=tuple(outputs.shape))
+        objective = LossOverSamples.of(y, loss=loss, reduction=reduction, outputs=tuple(outputs.shape))
         products = CurvatureProducts(
             networks,
             chosen,

@@ -14,7 +14,7 @@ from undertow.core.precision import matmul_precision
 from undertow.core.status import Status
 from undertow.curvature.curvature_products import CurvatureMatrix, CurvatureProducts
 from undertow.curvature.hessian_sharpness import curvature_products
-from undertow.curvature.objective import CurvatureLoss
+from undertow.curvature.loss_over_samples import CurvatureLoss
 from undertow.curvature.top_eigenvalues import ROUNDING_SAFETY, perturbed
 
 __all__ = ["TraceResult", "hessian_trace"]

@@ -57,7 +57,7 @@ MEASURES = MeasureRegistry(
     Listed("kkt", "undertow.measures.kkt:KktResiduals"),
     Listed("kkt-network", "undertow.measures.kkt_network:KktNetwork"),
     Listed("margins", "undertow.measures.margins:Margins"),
-    Listed("direction", "undertow.measures.direction:DirectionOfWeights"),
+    Listed("direction", "undertow.measures.weight_direction:DirectionOfWeights"),
     Listed("margin-basin", "undertow.measures.margin_basin:MarginBasin"),
     Listed("plane-points", "undertow.measures.plane_points:PlanePoints"),
     Listed("hard-margin", "undertow.measures.hard_margin:HardMargin"),
@@ -65,7 +65,7 @@ MEASURES = MeasureRegistry(
     Listed(
         "point-radii",
         "undertow.measures.point_radii:PointRadii",
-        truth={"certified:*": "above", "product:*": "above", "attacked:*": "below"},
+        truth={"certified:*": "above", "product:*": "above", "ball:*": "above", "attacked:*": "below"},
     ),
     Listed("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
     Listed("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError
 from undertow.core.scoring import double_copy
 from undertow.core.sections import Switch
-from undertow.measures.direction import directional_distance
 from undertow.measures.kkt import kkt
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, labels_for
+from undertow.measures.weight_direction import directional_distance
 
 __all__ = ["HardMargin", "SupportVectorMachine", "hard_margin", "linear_weight"]
 

@@ -15,17 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
-from undertow.core.scoring import as_rows, slices
-from undertow.measures.kink_slopes import KinkSlopes, find_kinks, kinked_modules, record_inputs
+from undertow.core.scoring import slices
+from undertow.measures.kink_prices import along, kinked_pairs, most_useful, steepest_slopes
 from undertow.measures.nonnegative import nonnegative_least_squares
-from undertow.measures.pair_gradients import Factor, PairGradients, Pairs, derivatives_along, gram_of, join
+from undertow.measures.pair_gradients import GradientFactor, PairGradients, Pairs, gram_of, join
 
 __all__ = ["Multipliers", "best_multipliers"]
 
 _NEW = 1000  # constraints that one round may take in
-_SWEEPS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +53,8 @@ class _Problem:
         self.excess = ((gaps - gaps.min()) / size).masked_fill(gaps.isinf(), 0.0)
         self.along = gradients.of_pairs(gradients.products(theta))  # ⟨θ̂, ∇q⟩
         self.blocks: list[Pairs] = []
-        self.factors: dict[str, Factor] = {}
+        self._goals = np.zeros(0)
+        self.factors: dict[str, GradientFactor] = {}
         self.gram = np.zeros((0, 0))
         self.solution = np.zeros(0)
 
@@ -70,20 +69,25 @@ class _Problem:
         else:
             self.gram, self.factors = corner, new
         self.blocks.append(pairs)
+        self._goals = np.concatenate([self._goals, self.along_theta(pairs).cpu().numpy()])
         self.solution = np.concatenate([self.solution, np.zeros(len(pairs))])
 
     def __len__(self) -> int:
         return len(self.solution)
 
-    def _of_columns(self, values: Tensor) -> Tensor:
-        return torch.cat([values[block.points, block.rivals] for block in self.blocks])
+    def along_theta(self, pairs: Pairs) -> Tensor:
+        """⟨θ̂, ∇q⟩ of these pairs, with their own slopes at kinks."""
+        if pairs.slopes is None:
+            return self.along[pairs.points, pairs.rivals]
+        parts = [pairs.part(rows) for rows in slices(len(pairs), self.gradients.chunk)]
+        return torch.cat([along(self.gradients, part, self.theta) for part in parts])
 
     def solve(self) -> None:
-        excess = self._of_columns(self.excess).cpu().numpy()
-        goal = self._of_columns(self.along).cpu().numpy()
+        columns = [self.excess[block.points, block.rivals] for block in self.blocks]
+        excess = torch.cat(columns).cpu().numpy()
         start = self.solution if self.solution.any() else None
         gram = self.gram + np.outer(excess, excess)
-        self.solution = nonnegative_least_squares(gram, goal, start=start).value
+        self.solution = nonnegative_least_squares(gram, self._goals, start=start).value
 
     def multipliers(self) -> Tensor:
         """λ of every pair, those of a pair with several slopes together."""
@@ -132,7 +136,7 @@ def best_multipliers(
     first = order[:limit]
     pairs = Pairs(first // gaps.shape[1], first % gaps.shape[1])
     problem.take(pairs)
-    free = _kinked(gradients, pairs, kinks)
+    free = kinked_pairs(gradients, pairs, kinks)
     taken = torch.zeros_like(gaps, dtype=torch.bool)
     taken[pairs.points, pairs.rivals] = True
     for round_ in range(max_rounds):
@@ -144,8 +148,8 @@ def best_multipliers(
         total = math.hypot(norm, slack)
         price = gradients.of_pairs(gradients.products(left)) - problem.excess * slack
         price = price.masked_fill(gaps.isinf(), -torch.inf)
-        fresh, gains = _slopes_at_kinks(gradients, free, left, problem.excess, slack)
-        bound = _bound(problem, left, price, gains, free, slack, norm)
+        steepest, gains = steepest_slopes(gradients, free, left, problem.excess, slack)
+        bound = _bound(problem, left, price, gains, steepest, slack, norm)
         converged = total - bound <= rtol * total + 1e-6
         if converged or round_ == max_rounds - 1:
             break
@@ -156,8 +160,9 @@ def best_multipliers(
             more = Pairs(best // gaps.shape[1], best % gaps.shape[1])
             problem.take(more)
             taken[more.points, more.rivals] = True
-        if fresh is not None:
-            problem.take(fresh)
+        useful = most_useful(gains, limit=_NEW)
+        if steepest is not None and len(useful):
+            problem.take(steepest.part(useful))
         elif not len(best):
             break
     return Multipliers(
@@ -176,7 +181,7 @@ def _bound(
     left: Mapping[str, Tensor],
     price: Tensor,
     gains: Tensor | None,
-    free: Pairs | None,
+    steepest: Pairs | None,
     slack: float,
     norm: float,
 ) -> float:
@@ -195,101 +200,10 @@ def _bound(
         return 0.0
     else:
         worst = float((price / along).max())
-        if gains is not None and free is not None:
-            worst = max(worst, float((gains / problem.along[free.points, free.rivals]).max()))
+        if gains is not None and steepest is not None:
+            along = problem.along_theta(steepest)
+            if not float(along.min()) > 0:
+                return 0.0
+            worst = max(worst, float((gains / along).max()))
     square = norm**2 + slack**2 - 2 * worst * inner + worst**2
     return max(0.0, (inner - worst) / math.sqrt(square)) if square > 0 else 0.0
-
-
-def _kinked(gradients: PairGradients, pairs: Pairs, tolerance: float) -> Pairs | None:
-    """Those of the pairs whose point has a unit at its kink, with autograd's slopes to begin with."""
-    if not tolerance > 0:
-        return None
-    points, place = torch.unique(pairs.points, return_inverse=True)
-    found = find_kinks(gradients.net, gradients.x[points], tolerance=tolerance, chunk=gradients.chunk)
-    if found is None:
-        return None
-    rows = torch.nonzero(found.rows[place]).flatten()
-    return Pairs(pairs.points[rows], pairs.rivals[rows], found.part(place[rows]))
-
-
-def _slopes_at_kinks(
-    gradients: PairGradients, free: Pairs | None, left: Mapping[str, Tensor], excess: Tensor, slack: float
-) -> tuple[Pairs | None, Tensor | None]:
-    """For each pair with kinks the slopes whose gradient points most along what is left, and its price."""
-    if free is None:
-        return None, None
-    found: list[KinkSlopes] = []
-    gains: list[Tensor] = []
-    for part in slices(len(free), gradients.chunk):
-        slopes, gain = _steepest(gradients, free.part(part), left)
-        found.append(slopes)
-        gains.append(gain)
-    price = torch.cat(gains) - excess[free.points, free.rivals] * slack
-    slopes = KinkSlopes(
-        {name: torch.cat([each.at[name] for each in found]) for name in found[0].at},
-        {name: torch.cat([each.slope[name] for each in found]) for name in found[0].slope},
-    )
-    useful = torch.nonzero(price > 1e-9).flatten()
-    useful = useful[torch.topk(price[useful], min(_NEW, len(useful))).indices]
-    fresh = Pairs(free.points, free.rivals, slopes).part(useful) if len(useful) else None
-    return fresh, price
-
-
-def _steepest(
-    gradients: PairGradients, pairs: Pairs, left: Mapping[str, Tensor]
-) -> tuple[KinkSlopes, Tensor]:
-    """Slopes at kinks that make the margins' derivatives along ``left`` large, one activation after the other.
-
-    The derivative is linear in the slopes of one layer, so that each layer's best is at an end: the sign of (what
-    arrives at the unit) × (what the margin makes of it). With one hidden layer that is the maximum.
-    """
-    assert pairs.slopes is not None
-    net, x = gradients.net, gradients.x[pairs.points]
-    lower = kinked_modules(net, x[:1])
-    slopes, q_slopes = pairs.slopes, gradients.score_slopes(pairs)
-    names = list(slopes.at)
-    for name in names * (_SWEEPS if len(names) > 1 else 1):
-        arriving, _ = _forward(gradients, slopes, x, left, lower)
-        leaving = _backward(gradients, slopes, x, q_slopes, name)
-        up = arriving[name] * leaving > 0
-        best = torch.where(up, 1.0, lower[name]).to(x)
-        changed = torch.where(slopes.at[name], best, slopes.slope[name])
-        slopes = KinkSlopes(slopes.at, {**slopes.slope, name: changed})
-    _, derivatives = _forward(gradients, slopes, x, left, lower)
-    return slopes, (derivatives * q_slopes).sum(1)
-
-
-def _forward(
-    gradients: PairGradients,
-    slopes: KinkSlopes,
-    x: Tensor,
-    vector: Mapping[str, Tensor],
-    modules: Mapping[str, float],
-) -> tuple[dict[str, Tensor], Tensor]:
-    """Derivatives along ``vector`` of what every activation is given, and of the scores."""
-    net = gradients.net
-    leaves = {name: weight.clone().requires_grad_() for name, weight in gradients.weights.items()}
-    with torch.enable_grad(), slopes.on(net), record_inputs(net, modules) as kept:
-        scores = as_rows(functional_call(net, leaves, (x,)), len(x))
-    moving = {name: z for name, z in kept.items() if z.requires_grad}
-    *arriving, tangent = derivatives_along([*moving.values(), scores], leaves, vector)
-    still = {name: torch.zeros_like(z) for name, z in kept.items()}
-    return {**still, **dict(zip(moving, arriving, strict=True))}, tangent
-
-
-def _backward(gradients: PairGradients, slopes: KinkSlopes, x: Tensor, q_slopes: Tensor, name: str) -> Tensor:
-    """∂q/∂(output) of the activation called ``name``."""
-    kept: list[Tensor] = []
-
-    def keep(module: object, given: object, output: Tensor) -> Tensor:  # noqa: ARG001
-        kept.append(output.detach().requires_grad_())
-        return kept[0].clone()
-
-    with torch.enable_grad(), slopes.on(gradients.net):
-        handle = gradients.net.get_submodule(name).register_forward_hook(keep)
-        try:
-            scores = as_rows(gradients.net(x), len(x))
-            return torch.autograd.grad(scores, kept[0], q_slopes)[0]
-        finally:
-            handle.remove()

@@ -11,10 +11,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
-from undertow.measures.direction import directional_distance
 from undertow.measures.hard_margin import hard_margin
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, labels_for
+from undertow.measures.weight_direction import directional_distance
 
 __all__ = ["L2Path", "l2_path"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary.certificates.spectral_bounds import convolution_norm
 from undertow.core.errors import ModelError
 from undertow.core.layers import (
     ActivationLayer,
@@ -19,20 +20,17 @@ from undertow.core.scoring import double_copy
 
 __all__ = ["gap_slopes"]
 
-_STEPS = 300
 
-
-def gap_slopes(net: nn.Module, x: Tensor) -> Tensor:
+def gap_slopes(net: nn.Module) -> Tensor:
     """β_yj = ‖row_y − row_j‖ ∏_k ‖W_k‖₂ ≥ the Lipschitz constant of s_y − s_j, (k, k) in float64; one logit: (1, 1).
 
     ReLUs and the like have slopes up to their own constant, max-pooling over disjoint windows has 1. Norms of
-    convolutions are those on inputs of the shape at hand, by power iteration, which comes from below: the largest
-    singular value is reached up to about 1e-6 after 300 steps.
+    convolutions are bounds over images of any size (``convolution_norm``).
 
     >>> net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
     >>> _ = net[0].weight.data.copy_(torch.diag(torch.tensor([3.0, 1.0])))
     >>> _ = net[2].weight.data.copy_(torch.tensor([[0.6, 0.8]]))
-    >>> [[round(v, 6) for v in row] for row in gap_slopes(net, torch.ones(1, 2)).tolist()]
+    >>> [[round(v, 6) for v in row] for row in gap_slopes(net).tolist()]
     [[3.0]]
     """
     chain = read_layers(double_copy(net))
@@ -41,38 +39,24 @@ def gap_slopes(net: nn.Module, x: Tensor) -> Tensor:
         raise ModelError(
             "layer norms are multiplied where a network is a chain of layers that ends in a linear one."
         )
-    slope, at = torch.ones((), dtype=torch.float64), x[:1].detach().double()
+    slope = torch.ones((), dtype=torch.float64)
     for layer in layers[:-1]:
         if isinstance(layer, LinearLayer):
             slope = slope * torch.linalg.matrix_norm(layer.module.weight.detach(), 2).cpu()
         elif isinstance(layer, ConvolutionLayer):
-            slope = slope * _operator_norm(layer.module, at)
+            slope = slope * _convolution(layer)
         elif isinstance(layer, ActivationLayer) and layer.activation is not None:
             slope = slope * layer.activation.steepness
         else:
             _require_no_steeper(layer)
-        with torch.no_grad():
-            at = layer.module(at)
     rows = layers[-1].module.weight.detach().cpu()
     return slope * (rows.norm(dim=1)[:, None] if len(rows) == 1 else torch.cdist(rows, rows))
 
 
-def _operator_norm(module: nn.Module, x: Tensor) -> Tensor:
-    """‖x ↦ W x‖₂ by power iteration on WᵀW from a fixed start."""
-    generator = torch.Generator().manual_seed(0)
-    vector = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x.device)
-    with torch.enable_grad():
-        at = torch.zeros_like(x).requires_grad_(True)
-        image = module(at)
-        offset = image.detach()
-        size = vector.norm()
-        for _ in range(_STEPS):
-            vector = vector / vector.norm()
-            with torch.no_grad():
-                forward = module(vector) - offset
-            (vector,) = torch.autograd.grad(image, at, forward, retain_graph=True)
-            size = vector.norm().sqrt()
-    return size.cpu()
+def _convolution(layer: ConvolutionLayer) -> float:
+    if layer.module.groups != 1:
+        raise ModelError(f"the norm of the layer {layer} is not known here: its channels are in groups.")
+    return convolution_norm(layer.module.weight.detach())
 
 
 def _require_no_steeper(layer: Layer) -> None:

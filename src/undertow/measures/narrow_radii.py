@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from undertow.adversary.certificates.stages import stages_of
+from undertow.adversary.certificates.network_graph import graph_of
 from undertow.adversary.classifier import Classifier
 from undertow.adversary.exact.branching import exact_distance
 from undertow.adversary.exact.two_layer_gaps import two_layer_of
@@ -26,8 +26,8 @@ def narrow_radii(
 
     ``attacked`` are radii of known adversarial examples; ``name`` is the measure's, for errors.
     """
-    stages = stages_of(classifier, classifier.modules[0], points)
-    two_layer = None if stages is None else two_layer_of(stages, points[:1])
+    graph = graph_of(classifier, classifier.modules[0], points)
+    two_layer = None if graph is None else two_layer_of(graph, points[:1])
     if two_layer is None:
         raise InputError(f"{name} solves two-layer networks exactly: switch exact off for this one.")
     head = two_layer.head

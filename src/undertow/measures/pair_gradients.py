@@ -19,7 +19,7 @@ from torch.nn import functional
 from undertow.core.scoring import as_rows, chunk_for, slices
 from undertow.measures.kink_slopes import KinkSlopes, count_calls
 
-__all__ = ["Factor", "PairGradients", "Pairs", "derivatives_along", "gram_of", "join"]
+__all__ = ["GradientFactor", "PairGradients", "Pairs", "derivatives_along", "gram_of", "join"]
 
 _BLOCK = 2**24  # numbers of an intermediate product
 
@@ -41,23 +41,25 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Factor:
+class GradientFactor:
     """Gradients of n margins by one layer's parameters: Σ_t δ_t h_tᵀ with δ (n, T, a), h (n, T, b)."""
 
     slopes: Tensor
     inputs: Tensor
 
 
-def gram_of(first: Mapping[str, Factor], second: Mapping[str, Factor]) -> Tensor:
+def gram_of(first: Mapping[str, GradientFactor], second: Mapping[str, GradientFactor]) -> Tensor:
     """⟨∇q_c, ∇q_c'⟩ for the constraints c of the first and c' of the second, (n, m)."""
     parts = [_gram(factor, second[name]) for name, factor in first.items()]
     return sum(parts[1:], parts[0])
 
 
-def join(first: Mapping[str, Factor], second: Mapping[str, Factor]) -> dict[str, Factor]:
+def join(
+    first: Mapping[str, GradientFactor], second: Mapping[str, GradientFactor]
+) -> dict[str, GradientFactor]:
     """The constraints of both, one after the other."""
     return {
-        name: Factor(
+        name: GradientFactor(
             torch.cat([first[name].slopes, second[name].slopes]),
             torch.cat([first[name].inputs, second[name].inputs]),
         )
@@ -65,7 +67,7 @@ def join(first: Mapping[str, Factor], second: Mapping[str, Factor]) -> dict[str,
     }
 
 
-def _gram(first: Factor, second: Factor) -> Tensor:
+def _gram(first: GradientFactor, second: GradientFactor) -> Tensor:
     count, positions, _ = first.slopes.shape
     others = len(second.slopes)
     if positions == 1:
@@ -201,18 +203,18 @@ class PairGradients:
 
     # The Gram matrix
 
-    def factors(self, pairs: Pairs) -> dict[str, Factor]:
+    def factors(self, pairs: Pairs) -> dict[str, GradientFactor]:
         """Every layer's part of the gradients of these pairs, from one pass forward and backward."""
         found = [self._factors(pairs.part(part)) for part in slices(len(pairs), self.chunk)]
         return {
-            name: Factor(
+            name: GradientFactor(
                 torch.cat([each[name].slopes for each in found]),
                 torch.cat([each[name].inputs for each in found]),
             )
             for name in found[0]
         }
 
-    def _factors(self, pairs: Pairs) -> dict[str, Factor]:
+    def _factors(self, pairs: Pairs) -> dict[str, GradientFactor]:
         inputs: dict[str, Tensor] = {}
         outputs: dict[str, Tensor] = {}
 
@@ -247,7 +249,7 @@ class PairGradients:
         own = self._own(name, self._layers[name])
         return any(each.endswith("weight") for each in own), any(each.endswith("bias") for each in own)
 
-    def _dense(self, pairs: Pairs, slopes: Tensor) -> Factor:
+    def _dense(self, pairs: Pairs, slopes: Tensor) -> GradientFactor:
         """By parameters of other modules: a copy of these for every pair, and gradients as they are."""
         count = len(pairs)
         copies = {
@@ -263,7 +265,7 @@ class PairGradients:
             total = vmap(margin)(copies, self.x[pairs.points], slopes).sum()
             found = torch.autograd.grad(total, list(copies.values()))
         rows = torch.cat([each.flatten(1) for each in found], dim=1)
-        return Factor(rows[:, None, :], torch.ones_like(rows[:, None, :1]))
+        return GradientFactor(rows[:, None, :], torch.ones_like(rows[:, None, :1]))
 
 
 def _is_plain(module: nn.Module) -> bool:
@@ -273,7 +275,7 @@ def _is_plain(module: nn.Module) -> bool:
     return isinstance(module, nn.Conv2d) and module.groups == 1 and module.padding_mode == "zeros"
 
 
-def _factor(module: nn.Module, inputs: Tensor, delta: Tensor, parts: tuple[bool, bool]) -> Factor:
+def _factor(module: nn.Module, inputs: Tensor, delta: Tensor, parts: tuple[bool, bool]) -> GradientFactor:
     """Σ_t δ_t h_tᵀ of a layer, multiplied out where that is the smaller way to hold it."""
     if isinstance(module, nn.Conv2d):
         padding = module.padding
@@ -292,5 +294,5 @@ def _factor(module: nn.Module, inputs: Tensor, delta: Tensor, parts: tuple[bool,
     positions, a, b = h.shape[1], d.shape[2], h.shape[2]
     if positions > 1 and a * b <= positions * (a + b) + positions**2:
         dense = torch.einsum("nta,ntb->nab", d, h).flatten(1)[:, None, :]
-        return Factor(dense, torch.ones_like(dense[..., :1]))
-    return Factor(d.contiguous(), h.contiguous())
+        return GradientFactor(dense, torch.ones_like(dense[..., :1]))
+    return GradientFactor(d.contiguous(), h.contiguous())

@@ -15,6 +15,7 @@ from undertow.adversary.robustness import robustness
 from undertow.core.errors import InputError
 from undertow.core.scoring import double_copy, pair_gaps, scores_of
 from undertow.core.sections import Seed, Switch
+from undertow.measures.ball_radii import ball_radii
 from undertow.measures.layer_slopes import gap_slopes
 from undertow.measures.named_measure import InputRange, NamedMeasure
 from undertow.measures.narrow_radii import narrow_radii
@@ -46,7 +47,7 @@ def product_radii(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     [1.4]
     """
     scores = scores_of(double_copy(net), x.detach().double())
-    slopes = gap_slopes(net, x).to(scores)
+    slopes = gap_slopes(net).to(scores)
     if scores.shape[1] == 1:
         gaps = pair_gaps(scores, torch.where(y > 0, 1.0, -1.0).to(scores), "logistic")
         return (gaps[:, 0] / slopes[0, 0]).clamp(min=0)
@@ -60,7 +61,8 @@ class PointRadii(NamedMeasure):
 
     Readings for point i: ``margin:i``, q_i; ``half:i``, half the L2 distance to the nearest point trained on of another
     class; ``attacked:i``, the norm of the closest adversarial example found; ``certified:i``, proved, where there is
-    a proof; ``product:i``, q/β with β the product of the layers' spectral norms (chains of layers, L2); ``exact:i``
+    a proof; ``product:i``, q/β with β the product of the layers' spectral norms (chains of layers, L2); ``ball:i`` with
+    ``ball``, max_r min(r, q/β) with β proved over the ball of radius r, see ``ball_radii``; ``exact:i``
     with ``exact`` for two-layer networks without a box with at most eight neurons against a decision. All are 0 for
     points that are misclassified.
 
@@ -71,6 +73,7 @@ class PointRadii(NamedMeasure):
     name: ClassVar[str] = "point-radii"
     norm: Literal["2", "inf"] = "2"
     exact: Switch = False
+    ball: Switch = False
     box: InputRange = ()
     shorten: Switch = True
     attack: Switch = True
@@ -120,6 +123,8 @@ class PointRadiiTracker:
             own["half"] = half
             if first.options.norm == "2":
                 own["product"] = product_radii(net, x, labels)
+            if first.options.ball:
+                own |= first._ball(net, x, labels, own.get("attacked", half))
             scores = scores_of(double_copy(net), x.detach().double())
             binary = scores.shape[1] == 1
             signs = torch.where(labels > 0, 1.0, -1.0).to(scores) if binary else labels
@@ -132,6 +137,12 @@ class PointRadiiTracker:
                 ]
             )
         return readings
+
+    def _ball(self, net: nn.Module, x: Tensor, y: Tensor, reach: Tensor) -> dict[str, Tensor]:
+        """Where there is a proof for every ball, what it gives; inputs are free here, as the norm of a gradient is."""
+        with taken_for_logits():
+            found = ball_radii(net, x, y, reach, norm=float(self.options.norm))
+        return {} if found is None else {"ball": found}
 
     def _attacked(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor) -> list[dict[str, Tensor]]:
         options = self.options

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from undertow.adversary.attacks.refine import shrink
 from undertow.adversary.attacks.search import Search
-from undertow.adversary.certificates.crown import weakest_directions
-from undertow.adversary.certificates.stages import Stage
+from undertow.adversary.certificates.certified import weakest_directions
+from undertow.adversary.certificates.network_graph import NetworkGraph
 
 __all__ = ["find_by_certificate", "follow_certificate"]
 
@@ -24,7 +24,7 @@ _DOUBLINGS = 10  # of the certified radius
 
 
 def find_by_certificate(
-    search: Search, chains: Sequence[list[Stage]], shape: torch.Size, certified: Tensor
+    search: Search, graphs: Sequence[NetworkGraph], shape: torch.Size, certified: Tensor
 ) -> None:
     """Look for examples where none is known: where all neurons are off, there is no gradient to follow.
 
@@ -36,13 +36,13 @@ def find_by_certificate(
         if not bool(todo.any()):
             return
         radius = torch.where(todo, 2**doubling * certified, 0.0)
-        shrink(search, _weakest_points(search, chains, points, radius), todo, 1.0, radius=radius)
+        shrink(search, _weakest_points(search, graphs, points, radius), todo, 1.0, radius=radius)
 
 
-def follow_certificate(search: Search, chains: Sequence[list[Stage]], shape: torch.Size) -> None:
+def follow_certificate(search: Search, graphs: Sequence[NetworkGraph], shape: torch.Size) -> None:
     """Shorten the examples known, each network's from the weakest points of its own certificate.
 
-    ``chains`` has one entry for each network; ``shape`` is that of a sample, as the chains take it.
+    ``graphs`` has one entry for each network; ``shape`` is that of a sample, as the graphs take it.
     """
     points = search.x.reshape(-1, *shape)
     todo = (search.distance > 0) & search.distance.isfinite()
@@ -50,15 +50,15 @@ def follow_certificate(search: Search, chains: Sequence[list[Stage]], shape: tor
         if not bool(todo.any()):
             return
         radius = torch.where(todo, search.distance, 0.0)
-        todo = shrink(search, _weakest_points(search, chains, points, radius), todo, factor)
+        todo = shrink(search, _weakest_points(search, graphs, points, radius), todo, factor)
 
 
-def _weakest_points(search: Search, chains: Sequence[list[Stage]], points: Tensor, radius: Tensor) -> Tensor:
+def _weakest_points(search: Search, graphs: Sequence[NetworkGraph], points: Tensor, radius: Tensor) -> Tensor:
     """(M, N, d): the weakest point of each network's certificate on the balls of ``radius`` (M, N), x where it is 0."""
-    found = search.x.repeat(len(chains), 1, 1)
-    for chain, own, start in zip(chains, radius, found, strict=True):
+    found = search.x.repeat(len(graphs), 1, 1)
+    for graph, own, start in zip(graphs, radius, found, strict=True):
         some = own > 0
         if bool(some.any()):
-            directions = weakest_directions(chain, points[some], search.y[some], own[some], search.norm)
+            directions = weakest_directions(graph, points[some], search.y[some], own[some], search.norm)
             start[some] += (own[some].unsqueeze(-1) * directions).to(start)
     return found

@@ -11,7 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from undertow.adversary.certificates.stages import Affine, Kink, Stage
+from undertow.adversary.certificates.linear_bounds import affine_rows
+from undertow.adversary.certificates.network_graph import NetworkGraph
+from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue, Operation
 
 __all__ = ["ExactDistance", "Gap", "TwoLayer", "dual_norms", "two_layer_of"]
 
@@ -112,54 +114,52 @@ def dual_norms(rows: Array, norm: float) -> Array:
     return np.asarray(np.abs(rows).sum(-1) if norm == math.inf else np.abs(rows).max(-1))
 
 
-def two_layer_of(stages: list[Stage], sample: Tensor) -> TwoLayer | None:
-    """The two-layer form of a chain with at most one activation, on inputs like ``sample`` (1, …).
+def two_layer_of(graph: NetworkGraph, sample: Tensor) -> TwoLayer | None:
+    """The two-layer form of a graph with at most one activation, on inputs like ``sample`` (1, …).
 
-    None for deeper chains. A chain without activation is a two-layer network of slope 1.
+    None for deeper graphs, for activations other than max(h, s·h) with 0 ≤ s < 1, and where the input also goes past
+    the activation. A graph without activation is a two-layer network of slope 1.
     """
-    kinks = [index for index, stage in enumerate(stages) if isinstance(stage, Kink)]
-    if len(kinks) > 1:
+    bends = [
+        index
+        for index, operation in enumerate(graph.operations)
+        if not isinstance(operation, InputValue | AffineMap)
+    ]
+    eye = torch.eye(graph.classes, dtype=torch.float64, device=sample.device)
+    rows = (eye - eye[:1]).reshape(graph.classes, *graph.operations[graph.output].shape)
+    if not bends:
+        weight, bias = affine_rows(graph, rows, graph.output, 0)
+        matrix, offset = weight.flatten(1).cpu().numpy(), bias.cpu().numpy()
+        nothing = np.zeros(len(offset))
+        return TwoLayer(matrix, lambda x: matrix @ x + offset, np.eye(len(offset)), nothing, slope=1.0)
+    slope = _kink_slope(graph.operations[bends[0]])
+    if len(bends) > 1 or slope is None or graph.reaches(0, graph.output, without=bends[0]):
         return None
-    sample = sample.double()
-    if not kinks:
-        weight, bias = _matrix(stages, sample, against_first=True)
-        return TwoLayer(
-            weight, lambda x: weight @ x + bias, np.eye(len(bias)), np.zeros(len(bias)), slope=1.0
-        )
-    inner, kink, outer = stages[: kinks[0]], stages[kinks[0]], stages[kinks[0] + 1 :]
-    assert isinstance(kink, Kink)
+    source = graph.operations[bends[0]].inputs[0]
 
     def hidden(x: Array) -> Array:
         value = torch.as_tensor(x, dtype=torch.float64, device=sample.device).reshape(sample.shape)
-        return np.asarray(_through(inner, value)[0].flatten().cpu().numpy())
+        return np.asarray(graph.values(value)[source].flatten().cpu().numpy())
 
-    weight, _ = _matrix(inner, sample)
-    head, shift = _matrix(outer, _through(inner, sample), against_first=True)
-    return TwoLayer(weight, hidden, head, shift, slope=kink.slope)
+    shape = graph.operations[source].shape
+    size = math.prod(shape)
+    each = torch.eye(size, dtype=torch.float64, device=sample.device).reshape(size, *shape)
+    weight, _ = affine_rows(graph, each, source, 0)
+    head, shift = affine_rows(graph, rows, graph.output, bends[0])
+    return TwoLayer(
+        weight.flatten(1).cpu().numpy(),
+        hidden,
+        head.flatten(1).cpu().numpy(),
+        shift.cpu().numpy(),
+        slope=slope,
+    )
 
 
-def _through(stages: list[Stage], value: Tensor) -> Tensor:
-    with torch.no_grad():
-        for stage in stages:
-            assert isinstance(stage, Affine)
-            value = stage.apply(value)
-    return value
-
-
-def _matrix(stages: list[Stage], sample: Tensor, *, against_first: bool = False) -> tuple[Array, Array]:
-    """The matrix and the bias, on flat features, of consecutive affine stages; or of outputs less the first of them."""
-    shapes, value = [], sample
-    with torch.no_grad():
-        for stage in stages:
-            assert isinstance(stage, Affine)
-            shapes.append(value.shape[1:])
-            value = stage.apply(value)
-    size = value[0].numel()
-    rows = torch.eye(size, dtype=torch.float64, device=sample.device)
-    rows = (rows - rows[:1] if against_first else rows).reshape(size, *value.shape[1:])
-    bias = torch.zeros(size, dtype=torch.float64, device=sample.device)
-    for stage, shape in zip(reversed(stages), reversed(shapes), strict=True):
-        assert isinstance(stage, Affine)
-        rows, shift = stage.transposed(rows, shape)
-        bias = bias + shift
-    return rows.flatten(1).cpu().numpy(), bias.cpu().numpy()
+def _kink_slope(operation: Operation) -> float | None:
+    if not isinstance(operation, CurveOf) or not operation.curve.homogeneous:
+        return None
+    assert operation.curve.ends is not None
+    left, right = operation.curve.ends[0]
+    slope = float(left.flatten()[0])
+    same = bool((left == slope).all()) and bool((right == 1).all())
+    return slope if same and 0 <= slope < 1 else None

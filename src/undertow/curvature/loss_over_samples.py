@@ -12,7 +12,7 @@ from torch import Tensor
 from undertow.core.errors import InputError, nearest
 from undertow.core.losses import Loss, labels_of_classes, mean_loss, prepare_labels
 
-__all__ = ["CurvatureLoss", "Objective", "Reduction"]
+__all__ = ["CurvatureLoss", "LossOverSamples", "Reduction"]
 
 Reduction = Literal["mean", "sum"]
 CurvatureLoss: TypeAlias = Loss | Callable[[Tensor, Tensor], Tensor]
@@ -20,10 +20,10 @@ CurvatureLoss: TypeAlias = Loss | Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Objective:
+class LossOverSamples:
     """L(w) = Σ_i ℓ(f_w(x_i), y_i) · weight, with weight 1/N for the mean over all N samples, and 1 for the sum.
 
-    >>> rows = Objective.of(torch.tensor([0.0, 2.0]), loss="square", reduction="mean", outputs=(2, 1))
+    >>> rows = LossOverSamples.of(torch.tensor([0.0, 2.0]), loss="square", reduction="mean", outputs=(2, 1))
     >>> rows.total(torch.tensor([[[1.0], [1.0]]]), rows.labels)   # (½·1² + ½·1²) / 2
     tensor([0.5000])
     """
@@ -35,7 +35,7 @@ class Objective:
     @classmethod
     def of(
         cls, y: Tensor, *, loss: CurvatureLoss, reduction: Reduction, outputs: tuple[int, ...]
-    ) -> Objective:
+    ) -> LossOverSamples:
         """From labels as a user has them, for a network that gives ``outputs`` for its samples."""
         if reduction not in get_args(Reduction):
             raise InputError(f"reduction = {reduction!r}: {nearest(str(reduction), get_args(Reduction))}")

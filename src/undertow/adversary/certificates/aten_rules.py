@@ -1,0 +1,200 @@
+"""From recorded ATen operations to those that bounds can be carried through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from undertow.adversary.certificates.recorded_graph import Recorded, UnreadableError
+
+__all__ = ["JOINT", "LINEAR", "REARRANGING", "Template", "fast_forward", "fast_transposed", "pooling_windows"]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# one result for one input, every output one of the inputs
+REARRANGING = _names(
+    """view _unsafe_view reshape permute transpose t expand slice select squeeze unsqueeze clone alias detach _to_copy
+    lift_fresh contiguous flip roll index_select index gather repeat unfold split chunk unbind split_with_sizes
+    pixel_shuffle narrow diagonal movedim swapaxes channel_shuffle"""
+)
+# linear in their first argument, with weights that are not negative (or are among the other arguments)
+LINEAR = REARRANGING | _names(
+    """mean sum avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool1d
+    constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d neg cumsum im2col
+    upsample_nearest1d upsample_nearest2d upsample_bilinear2d convolution div tril triu"""
+)
+# affine in several arguments together
+JOINT = _names("add sub rsub cat stack where masked_fill")
+
+_SHAPES = frozenset(("view", "_unsafe_view", "reshape"))
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+
+
+class Template:
+    """An operation with places for the values that depend on the input; its constants are in float64."""
+
+    def __init__(self, step: Recorded, depends: dict[int, int], item: int = 0) -> None:
+        leaves, self.structure = tree_flatten((step.args, step.kwargs))
+        self.name, self.item = step.name, item if step.several else None
+        self.function: Callable[..., Any] = torch.reshape if step.name in _SHAPES else step.function
+        self.places = [
+            at for at, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and id(leaf) in depends
+        ]
+        self.inputs = tuple(depends[id(leaves[at])] for at in self.places)
+        self.shapes = tuple(tuple(leaves[at].shape) for at in self.places)
+        self.leaves = [None if at in self.places else _exact(leaf) for at, leaf in enumerate(leaves)]
+
+    def argument(self, position: int, default: Any = None) -> Any:
+        """A positional argument that does not depend on the input."""
+        args, _ = tree_unflatten(self.leaves, self.structure)
+        return args[position] if position < len(args) else default
+
+    def depending(self) -> list[int]:
+        """The positions of the arguments that depend on the input."""
+        args, _ = tree_unflatten(list(range(len(self.leaves))), self.structure)
+        return [position for position, arg in enumerate(args) if set(tree_flatten(arg)[0]) & set(self.places)]
+
+    def __call__(self, *values: Tensor) -> Tensor:
+        return self._called(self.function, self.leaves, values)
+
+    def absolute(self, *values: Tensor) -> Tensor:
+        """The same with every weight replaced by its size."""
+        if self.name == "neg":
+            return values[0]
+        function: Callable[..., Any] = torch.add if self.name in ("sub", "rsub") else self.function
+        return self._called(function, [_size(leaf, self.name) for leaf in self.leaves], values)
+
+    def _called(self, function: Callable[..., Any], leaves: list[Any], values: tuple[Tensor, ...]) -> Tensor:
+        filled = list(leaves)
+        for place, value in zip(self.places, values, strict=True):
+            filled[place] = value
+        args, kwargs = tree_unflatten(filled, self.structure)
+        found: Any = function(*args, **kwargs)
+        result: Tensor = found if self.item is None else found[self.item]
+        return result
+
+
+def _exact(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        return leaf.detach().double() if leaf.is_floating_point() else leaf
+    return torch.float64 if leaf in _FLOATS else leaf
+
+
+def _size(leaf: Any, name: str) -> Any:
+    if isinstance(leaf, Tensor):
+        return leaf.abs() if leaf.is_floating_point() else leaf
+    # numbers are weights here; elsewhere they are axes and shapes
+    if isinstance(leaf, float) or (
+        isinstance(leaf, int) and not isinstance(leaf, bool) and name in ("add", "sub", "rsub", "mul", "div")
+    ):
+        return abs(leaf)
+    return leaf
+
+
+def fast_transposed(
+    template: Template, weights: Callable[[Tensor], Tensor] = lambda weight: weight
+) -> Callable[[Tensor], tuple[Tensor, ...]] | None:
+    """rows ↦ rows·W by one product, for the maps in which networks spend their time; None for others.
+
+    ``weights`` is applied to every entry of W first: its absolute value, or its square.
+    """
+    if len(template.places) != 1:
+        return None
+    (shape,), name = template.shapes, template.name
+    position = template.depending()[0]
+    if name in _SHAPES or (name in ("clone", "detach", "alias", "_to_copy", "unsqueeze", "squeeze")):
+        return lambda rows: (rows.reshape(len(rows), *shape),)
+    if (name == "addmm" and position == 1) or (name == "mm" and position == 0):
+        matrix = weights(template.argument(2 if name == "addmm" else 1))
+        return lambda rows: (rows @ matrix.T,)
+    if name == "permute":
+        order = [axis % len(shape) for axis in template.argument(1)]
+        inverse = [0] + [1 + order.index(axis) for axis in range(len(shape))]
+        return lambda rows: (rows.permute(inverse),)
+    if name == "convolution":
+        return _convolution_transposed(template, shape, weights(template.argument(1)))
+    return None
+
+
+def fast_forward(
+    template: Template, shape: tuple[int, ...], weights: Callable[[Tensor], Tensor] = lambda weight: weight
+) -> Callable[[Tensor], Tensor] | None:
+    """The same map on a batch of samples (B, *S), without the cost of mapping over them; None where there is none."""
+    name, depending = template.name, template.depending()
+    if len(template.places) != 1:
+        return None
+    if name in _SHAPES or name in ("clone", "detach", "alias", "_to_copy", "unsqueeze", "squeeze"):
+        return lambda value: value.reshape(len(value), *shape)
+    if len(template.leaves) > 3:
+        return None  # factors of its own
+    if name == "mm" and depending == [0]:
+        matrix = weights(template.argument(1))
+        return lambda value: value @ matrix
+    if name == "addmm" and depending == [1]:
+        matrix, offset = weights(template.argument(2)), weights(template.argument(0))
+        return lambda value: value @ matrix + offset
+    return None
+
+
+def _convolution_transposed(
+    template: Template, shape: tuple[int, ...], weight: Tensor
+) -> Callable[[Tensor], tuple[Tensor, ...]]:
+    stride, padding, dilation, transposed, output_padding, groups = (
+        template.argument(position) for position in range(3, 9)
+    )
+
+    def back(rows: Tensor) -> tuple[Tensor, ...]:
+        merged = rows.flatten(0, 1)
+        like = merged.new_zeros(()).expand(len(merged), *shape[1:])
+        found, _, _ = torch.ops.aten.convolution_backward(
+            merged,
+            like,
+            weight,
+            None,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            [True, False, False],
+        )
+        return (found.reshape(len(rows), *shape),)
+
+    return back
+
+
+def pooling_windows(template: Template, shape: tuple[int, ...], result: tuple[int, ...]) -> Tensor:
+    """Which inputs (outputs, window) each output of a max pooling (…, H, W) looks at, as flat places; −1 for none."""
+    axes = len(template.argument(1))
+    size = list(template.argument(1))
+    stride = list(template.argument(2) or size)
+    padding, dilation = list(template.argument(3, [0] * axes)), list(template.argument(4, [1] * axes))
+    size, stride, padding, dilation = (
+        part * axes if len(part) == 1 else part for part in (size, stride, padding, dilation)
+    )
+    if axes != 2:
+        raise UnreadableError(f"max pooling over {axes} axes is not known")
+    grids, valid = [], []
+    for axis in range(2):
+        extent, count = shape[-2 + axis], result[-2 + axis]
+        starts = torch.arange(count) * stride[axis] - padding[axis]
+        places = starts.unsqueeze(1) + torch.arange(size[axis]) * dilation[axis]
+        grids.append(places)
+        valid.append((places >= 0) & (places < extent))
+    # (H', W', kh, kw)
+    inside = valid[0][:, None, :, None] & valid[1][None, :, None, :]
+    flat = grids[0][:, None, :, None] * shape[-1] + grids[1][None, :, None, :]
+    planes = 1
+    for extent in shape[:-2]:
+        planes *= extent
+    each = torch.arange(planes)[:, None, None, None, None] * (shape[-2] * shape[-1]) + flat
+    found = torch.where(inside, each, -1)
+    return found.reshape(planes * result[-2] * result[-1], -1)

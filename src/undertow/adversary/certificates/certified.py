@@ -1,0 +1,135 @@
+"""Certified radii: the largest ball on which linear bounds prove every score difference positive."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from undertow.adversary.certificates.ball_minimum import Box
+from undertow.adversary.certificates.bracket import largest_radius
+from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.network_graph import NetworkGraph
+from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
+from undertow.adversary.geometry import dual_lengths, furthest
+
+__all__ = ["certified_radii", "gap_bounds", "weakest_directions"]
+
+_CHUNK = 2**22  # float64 entries of one array of backward rows: 32 MiB
+_RTOL, _COARSE = (
+    1e-9,
+    1e-3,
+)  # to which a certified radius is searched for: where a trial is cheap, and elsewhere
+_CHEAP = 1e6  # multiplications
+
+
+def gap_bounds(
+    graph: NetworkGraph, x: Tensor, y: Tensor, eps: Tensor, norm: float, box: Box = None
+) -> Tensor:
+    """Lower bounds (B, k) of s_y − s_t over the ball of radius ε_i around x_i (within the box); +inf at t = y.
+
+    >>> from undertow.adversary.certificates.network_graph import read_graph
+    >>> from undertow.adversary.classifier import Classifier
+    >>> line = torch.nn.Linear(2, 2, bias=False).requires_grad_(False)
+    >>> _ = line.weight.copy_(torch.tensor([[0.0, 0.0], [3.0, 4.0]]))
+    >>> x, y, eps = torch.tensor([[1.0, 1.0]]), torch.tensor([1]), torch.tensor([1.0])
+    >>> gap_bounds(read_graph(Classifier(line), line, x), x, y, eps, 2.0)  # 3 + 4 − 5, and a little less for rounding
+    tensor([[2.0000,    inf]], dtype=torch.float64)
+    """
+    bounds = LinearBounds(graph, norm, box)
+    return torch.cat([lower for lower, _ in _linear_gaps(bounds, x, y, eps)])
+
+
+def weakest_directions(
+    graph: NetworkGraph, x: Tensor, y: Tensor, eps: Tensor, norm: float, box: Box = None
+) -> Tensor:
+    """Directions of unit norm (B, d): x_i + ε_i·direction is where the smallest linear bound on the ball is smallest.
+
+    The true score difference need not be small there. But unlike a gradient the bound knows of neurons that are off
+    at x and can come on within the ball.
+    """
+    found = []
+    for lower, rows in _linear_gaps(LinearBounds(graph, norm, box), x, y, eps):
+        found.append(-furthest(rows[torch.arange(len(rows), device=rows.device), lower.argmin(1)], norm))
+    return torch.cat(found)
+
+
+def difference_rows(y: Tensor, classes: int) -> Tensor:
+    """e_y − e_t for every t: (B, k, k)."""
+    eye = torch.eye(classes, dtype=torch.float64, device=y.device)
+    return eye[y].unsqueeze(1) - eye
+
+
+def _linear_gaps(bounds: LinearBounds, x: Tensor, y: Tensor, eps: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Part by part, the bounds of ``gap_bounds`` and the rows (b, k, d) of the linear functions behind them."""
+    graph = bounds.graph
+    classes, shape = graph.classes, graph.operations[graph.output].shape
+    size = max(1, _CHUNK // (bounds.widest * classes))
+    for part, labels, radius in zip(*(torch.split(t, size) for t in (x, y, eps)), strict=True):
+        ball = bounds.ball(part, radius)
+        rows = difference_rows(labels, classes).reshape(len(part), classes, *shape)
+        lower, back = bounds.backward(ball, rows, graph.output)
+        yield lower.scatter(1, labels.unsqueeze(1), math.inf), back
+
+
+def certified_radii(graph: NetworkGraph, x: Tensor, y: Tensor, norm: float, box: Box = None) -> Tensor:
+    """Radii (B,) at which every score difference is proved positive; 0 for errors, inf where no ball is too large.
+
+    The search begins where the differences would vanish if the network were linear,
+    min_t (s_y − s_t)/‖∇(s_y − s_t)‖_dual: for a network without activations that is the answer, up to rounding.
+
+    What holds on the whole ball holds on its part in the box, and with other limits other lines are chosen: of both
+    proofs the better is kept.
+    """
+    free = _radii(LinearBounds(graph, norm), x.double(), y)
+    return free if box is None else torch.maximum(free, _radii(LinearBounds(graph, norm, box), x.double(), y))
+
+
+def _radii(bounds: LinearBounds, x: Tensor, y: Tensor) -> Tensor:
+    graph, norm = bounds.graph, bounds.norm
+    parts = list(_linear_gaps(bounds, x, y, x.new_zeros(len(x))))
+    gaps = torch.cat([lower for lower, _ in parts])
+    slopes = torch.cat([dual_lengths(rows, norm) for _, rows in parts])
+    guess = torch.where(slopes > 0, gaps / slopes, math.inf).amin(1)
+    # Without a slope at x nothing changes up to the nearest kink; behind it something may.
+    guess = torch.where(guess.isfinite(), guess, 2 * _nearest_changes(bounds, x))
+    level = gaps.amin(1)
+
+    def gap(radius: Tensor, index: Tensor) -> Tensor:
+        return torch.cat([low for low, _ in _linear_gaps(bounds, x[index], y[index], radius)]).amin(1)
+
+    found = largest_radius(
+        gap,
+        level=torch.where(guess.isfinite(), level, 0.0),
+        guess=guess,
+        rtol=1e-14 if graph.linear and bounds.box is None else _RTOL if bounds.cost <= _CHEAP else _COARSE,
+    )
+    return torch.where(guess.isinf() & (level > 0), math.inf, found)  # a network that is constant
+
+
+def _nearest_changes(bounds: LinearBounds, x: Tensor) -> Tensor:
+    """About how far (B,) it is from x to where the slope of a first activation changes; inf without any."""
+    nearest = torch.full((len(x),), math.inf, dtype=torch.float64, device=x.device)
+    values = bounds.graph.values(x)
+    moving_at_all = False
+    for operation in bounds.graph.operations:
+        if isinstance(operation, InputValue | AffineMap):
+            continue
+        for index in operation.inputs:
+            if index not in bounds.affine:
+                moving_at_all = True
+                continue
+            reach = bounds.reach(index, x.device)
+            curved = isinstance(operation, CurveOf) and not operation.curve.straight
+            away = values[index].abs() + (1.0 if curved else 0.0)
+            moving = (reach > 0) & (away > 0)
+            distance = torch.where(moving, away / torch.where(reach > 0, reach, 1.0), math.inf)
+            nearest = torch.minimum(nearest, distance.flatten(1).amin(1))
+            moving_at_all = moving_at_all or bool((reach > 0).any())
+    if not moving_at_all:
+        return nearest
+    scale = x.flatten(1).abs().amax(1)
+    # All neurons are at their kinks: any length will do, and is doubled or halved from there.
+    return torch.where(nearest.isfinite(), nearest, torch.where(scale > 0, scale, 1.0))

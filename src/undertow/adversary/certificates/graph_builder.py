@@ -1,0 +1,234 @@
+"""Recorded steps as operations, one after the other; LayerNorm and softmax as the several that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from undertow.adversary.certificates.activation_curves import curve_of
+from undertow.adversary.certificates.aten_rules import (
+    JOINT,
+    LINEAR,
+    REARRANGING,
+    Template,
+    fast_forward,
+    fast_transposed,
+    pooling_windows,
+)
+from undertow.adversary.certificates.operations import (
+    AffineMap,
+    CurveOf,
+    InputValue,
+    LargestOf,
+    Operation,
+    ProductOf,
+)
+from undertow.adversary.certificates.recorded_graph import Recorded, UnreadableError
+
+__all__ = ["GraphBuilder"]
+
+_BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
+_SOFTMAX = ("_softmax", "_safe_softmax")
+
+
+class GraphBuilder:
+    """Holds what has been read: ``operations``, and in ``depends`` which of them a recorded tensor is."""
+
+    def __init__(self, start: Tensor) -> None:
+        self.device = start.device
+        self.operations: list[Operation] = [InputValue(tuple(start.shape))]
+        self.depends: dict[int, int] = {id(start): 0}
+
+    def add(self, step: Recorded) -> None:
+        several = step.several and step.name in REARRANGING
+        for item in range(len(step.results) if several else 1):
+            template, result = Template(step, self.depends, item), step.results[item]
+            if not template.inputs:
+                raise UnreadableError(f"{step.name} takes a value that could not be followed")
+            self.depends[id(result)] = self._read(template, tuple(result.shape))
+
+    def _read(self, template: Template, shape: tuple[int, ...]) -> int:
+        name, depending = template.name, template.depending()
+        single = len(template.places) == 1
+        if (
+            (name in JOINT and not (name == "where" and 0 in depending))
+            or (name in LINEAR and depending == [0])
+            or (name in ("mul", "mm", "bmm", "mv", "dot") and single)
+            or (name in ("addmm", "baddbmm", "addmv") and not {1, 2} <= set(depending))
+        ):
+            return self._affine(template, shape)
+        if name in _BATCH_NORMS and depending == [0]:
+            return self._batch_norm(template)
+        if name == "max_pool2d_with_indices":
+            return self._largest(template, pooling_windows(template, template.shapes[0], shape), shape)
+        if name == "amax":
+            return self._amax(template, shape)
+        if name in _SOFTMAX:
+            return self._softmax(template)
+        if name == "native_layer_norm" and depending == [0]:
+            return self._layer_norm(template)
+        if name == "bmm" or (name == "mul" and template.inputs[0] != template.inputs[1]):
+            return self._product(template.inputs, shape, matrices=name == "bmm")
+        return self._activation(template, shape)
+
+    def _append(self, operation: Operation) -> int:
+        self.operations.append(operation)
+        return len(self.operations) - 1
+
+    def _affine(self, template: Template, shape: tuple[int, ...]) -> int:
+        zeros = [torch.zeros(part, dtype=torch.float64, device=self.device) for part in template.shapes]
+        offset = template(*zeros)
+        if not bool(offset.isfinite().all()):
+            raise UnreadableError(f"{template.name} adds what is not finite")
+        if template.name == "div" and template.argument(2) is not None:
+            raise UnreadableError("a division that rounds has no linear bounds")
+        return self._append(
+            AffineMap(
+                shape=shape,
+                inputs=template.inputs,
+                apply=template,
+                absolute=template.absolute,
+                input_shapes=template.shapes,
+                offset=offset if bool((offset != 0).any()) else None,
+                transposed=fast_transposed(template),
+                transposed_absolute=fast_transposed(template, torch.abs),
+                fast_values=fast_forward(template, shape),
+                fast_sizes=fast_forward(template, shape, torch.abs),
+                rearranges=template.name in REARRANGING,
+                matrix=_matrix_of(template),
+                kernel=template.argument(1) if _plain_convolution(template) else None,
+            )
+        )
+
+    def _made(self, at: int, apply: Callable[[Tensor], Tensor], absolute: Callable[[Tensor], Tensor]) -> int:
+        """An affine map that is a part of a recorded operation."""
+        shape = self.operations[at].shape
+        offset = apply(torch.zeros(shape, dtype=torch.float64, device=self.device))
+        return self._append(
+            AffineMap(
+                shape=tuple(offset.shape),
+                inputs=(at,),
+                apply=apply,
+                absolute=absolute,
+                input_shapes=(shape,),
+                offset=offset if bool((offset != 0).any()) else None,
+            )
+        )
+
+    def _batch_norm(self, template: Template) -> int:
+        """(v − mean)/√(variance + ε)·weight + bias, with the running statistics."""
+        weight, bias, mean, variance = (template.argument(position) for position in range(1, 5))
+        training = template.argument(5) if template.name != "_native_batch_norm_legit_no_training" else False
+        if training or mean is None or variance is None:
+            raise UnreadableError("a normalisation by the batch's own statistics mixes its samples")
+        eps = template.leaves[-1] if isinstance(template.leaves[-1], float) else 1e-5
+        scale = (variance + eps).rsqrt() * (1.0 if weight is None else weight)
+        shift = (0.0 if bias is None else bias) - mean * scale
+        axes = (-1, *(1,) * (len(template.shapes[0]) - 2))
+        scale, shift = scale.reshape(axes), shift.reshape(axes)
+        return self._made(
+            template.inputs[0], lambda v: v * scale + shift, lambda m: m * scale.abs() + shift.abs()
+        )
+
+    def _largest(self, template: Template, members: Tensor, shape: tuple[int, ...]) -> int:
+        return self._append(LargestOf(shape, template.inputs, members.to(self.device)))
+
+    def _amax(self, template: Template, shape: tuple[int, ...]) -> int:
+        inputs = template.shapes[0]
+        axes = sorted({axis % len(inputs) for axis in template.argument(1) or range(len(inputs))})
+        numbers = torch.arange(torch.Size(inputs).numel()).reshape(inputs)
+        rest = [axis for axis in range(len(inputs)) if axis not in axes]
+        ordered = numbers.permute(*rest, *axes)
+        return self._largest(template, ordered.reshape(torch.Size(shape).numel(), -1), shape)
+
+    def _curve(self, at: int, name: str) -> int:
+        curve = curve_of(name)
+        assert curve is not None
+        return self._append(CurveOf(self.operations[at].shape, (at,), curve))
+
+    def _product(self, inputs: tuple[int, ...], shape: tuple[int, ...], *, matrices: bool) -> int:
+        if not matrices:  # broadcast both factors first, so that the product is entry by entry
+            inputs = tuple(
+                at if self.operations[at].shape == shape else self._broadcast(at, shape) for at in inputs
+            )
+        return self._append(ProductOf(shape, inputs, matrices))
+
+    def _broadcast(self, at: int, shape: tuple[int, ...]) -> int:
+        return self._made(at, lambda v: v.expand(shape) + 0.0, lambda m: m.expand(shape) + 0.0)
+
+    def _softmax(self, template: Template) -> int:
+        """exp(v)/Σ exp(v): its largest entry is not taken off first, which changes nothing in exact arithmetic."""
+        axis, shape = template.argument(1), template.shapes[0]
+
+        def summed(v: Tensor) -> Tensor:
+            return v.sum(axis, keepdim=True)
+
+        grown = self._curve(template.inputs[0], "exp")
+        inverse = self._curve(self._made(grown, summed, summed), "reciprocal")
+        return self._product((grown, inverse), shape, matrices=False)
+
+    def _layer_norm(self, template: Template) -> int:
+        """(v − mean)/√(variance + ε)·weight + bias over the last axes."""
+        width, shape = len(template.argument(1)), template.shapes[0]
+        weight, bias, eps = (template.argument(position) for position in (2, 3, 4))
+        axes = tuple(range(-width, 0))
+        centred = self._made(
+            template.inputs[0],
+            lambda v: v - v.mean(axes, keepdim=True),
+            lambda m: m + m.mean(axes, keepdim=True),
+        )
+        squared = self._curve(centred, "square")
+        variance = self._made(
+            squared, lambda v: v.mean(axes, keepdim=True) + eps, lambda m: m.mean(axes, keepdim=True) + eps
+        )
+        # the mean of squares is at least 0 however loose its bounds are
+        floor = curve_of("clamp", (eps, torch.inf))
+        assert floor is not None
+        floored = self._append(CurveOf(self.operations[variance].shape, (variance,), floor))
+        product = self._product((centred, self._curve(floored, "rsqrt")), shape, matrices=False)
+        scale = 1.0 if weight is None else weight
+        shift = 0.0 if bias is None else bias
+        size, offset = torch.as_tensor(scale).abs(), torch.as_tensor(shift).abs()
+        return self._made(product, lambda v: v * scale + shift, lambda m: m * size + offset)
+
+    def _activation(self, template: Template, shape: tuple[int, ...]) -> int:
+        name, numbers = (
+            template.name,
+            [leaf for leaf in template.leaves if isinstance(leaf, int | float | str)],
+        )
+        slopes = template.argument(1) if name == "_prelu_kernel" and template.depending() == [0] else None
+        arguments = tuple(numbers)
+        if name in ("clamp", "clamp_min", "clamp_max"):
+            low = template.argument(1) if name != "clamp_max" else None
+            high = template.argument(2) if name == "clamp" else None
+            high = template.argument(1) if name == "clamp_max" else high
+            name = "clamp"
+            arguments = (
+                -torch.inf if low is None else float(low),
+                torch.inf if high is None else float(high),
+            )
+        if name == "pow" and arguments == (2,):
+            name = "square"
+        if name == "mul" and len(set(template.inputs)) == 1:
+            name = "square"
+        curve = curve_of(name, arguments, slopes)
+        if curve is None or len(set(template.inputs)) != 1:
+            raise UnreadableError(f"the operation {template.name} has no known linear bounds")
+        return self._append(CurveOf(shape, template.inputs[:1], curve))
+
+
+def _matrix_of(template: Template) -> Tensor | None:
+    if template.name == "addmm" and template.depending() == [1]:
+        found = template.argument(2)
+    elif template.name == "mm" and template.depending() == [0]:
+        found = template.argument(1)
+    else:
+        return None
+    # addmm may multiply by numbers of its own, which no layer does
+    return found if isinstance(found, Tensor) and len(template.leaves) <= 3 else None
+
+
+def _plain_convolution(template: Template) -> bool:
+    return template.name == "convolution" and not template.argument(6) and template.argument(8) == 1

@@ -1,0 +1,253 @@
+"""Linear bounds that travel backward through a network's graph (CROWN, Zhang et al. 2018; over graphs, Xu et al. 2020).
+
+Over a ball around x every activation lies between two lines, every maximum between one of its inputs and a sum of
+chords, every product near a plane; replacing them, from the scores back to the input, bounds rows·scores from below by
+A·x' + c on the ball, whose minimum `ball_minimum` gives. The limits of what enters an activation come from the same
+pass with every entry as a row; where plain intervals show already that a piecewise-linear activation stays on one piece
+they are enough.
+
+Everything is in float64, and rounding is taken off. Where |z| ≤ m on the ball, rows·(W z + b) is wrong by at most
+γ·|rows|·(|W| m + |b|), in whatever order it is summed (Higham 2002, §3.1), γ a little above (number of terms)·2⁻⁵³: so
+the bounds are proofs about the network as written, in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from undertow.adversary.certificates.ball_lengths import BallLengths
+from undertow.adversary.certificates.ball_minimum import Box, smallest_step
+from undertow.adversary.certificates.network_graph import NetworkGraph
+from undertow.adversary.certificates.node_bounds import (
+    Relaxation,
+    backward_through,
+    dot_rows,
+    interval_through,
+    relaxed,
+    settled,
+)
+from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
+from undertow.adversary.geometry import dual_lengths
+
+__all__ = ["BallBounds", "LinearBounds", "affine_rows"]
+
+_CHUNK = 2**22  # float64 entries of one array of backward rows: 32 MiB
+_WORK = 1e9  # multiplications for the limits of one operation and sample beyond which intervals have to do
+
+
+@dataclass(eq=False)
+class BallBounds:
+    """What is known on the balls of radius ``eps`` (B,) around ``x`` (B, *S), operation by operation."""
+
+    x: Tensor
+    eps: Tensor
+    limits: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    sizes: dict[int, Tensor] = field(default_factory=dict)
+    relaxations: dict[int, Relaxation] = field(default_factory=dict)
+    lengths: dict[int, Tensor] = field(default_factory=dict)
+    """In L2: how far each result can be from its value at x, (B,)."""
+
+    def taken(self, index: Tensor) -> BallBounds:
+        """The balls of these samples, in this order, as often as they are named."""
+        return BallBounds(
+            self.x[index],
+            self.eps[index],
+            {at: (low[index], high[index]) for at, (low, high) in self.limits.items()},
+            {at: size[index] for at, size in self.sizes.items()},
+            {at: relaxation.taken(index) for at, relaxation in self.relaxations.items()},
+            {at: length[index] for at, length in self.lengths.items()},
+        )
+
+
+class LinearBounds:
+    """The bounds of one network in one norm; what does not depend on the samples is computed once."""
+
+    def __init__(self, graph: NetworkGraph, norm: float, box: Box = None) -> None:
+        self.graph, self.norm, self.box = graph, norm, box
+        widest = max(math.prod(operation.shape) for operation in graph.operations)
+        self.widest = widest
+        # twice what sums of so many terms, a few operations on each and a sum over the operations can do
+        self.rounding = (widest + len(graph.operations) + 32) * torch.finfo(torch.float64).eps
+        self.affine = self._affine_part()
+        self._reach: dict[int, Tensor] = {}
+        self.work = _work_before(graph)
+        self.lengths = BallLengths(graph) if norm == 2 else None
+        self.wanted = {
+            index
+            for operation in graph.operations
+            if not isinstance(operation, InputValue | AffineMap)
+            for index in operation.inputs
+        }
+
+    def _affine_part(self) -> set[int]:
+        """The operations that are affine functions of the input."""
+        found: set[int] = set()
+        for index, operation in enumerate(self.graph.operations):
+            if isinstance(operation, InputValue | AffineMap) and found.issuperset(operation.inputs):
+                found.add(index)
+        return found
+
+    @property
+    def cost(self) -> float:
+        """Multiplications for all limits of one sample, about."""
+        operations = self.graph.operations
+        each = [
+            min(_WORK, 2 * math.prod(operations[at].shape) * self.work[at])
+            for at in self.wanted
+            if at not in self.affine
+        ]
+        return sum(each, 0.0)
+
+    def ball(self, x: Tensor, eps: Tensor) -> BallBounds:
+        """Limits, sizes and relaxations over the balls of radius ε_i around x_i, operation after operation."""
+        shape = self.graph.operations[0].shape
+        x, eps = x.double().reshape(len(x), *shape), eps.double()
+        ball = BallBounds(x, eps)
+        values = self.graph.values(x)
+        for index, operation in enumerate(self.graph.operations):
+            if isinstance(operation, InputValue):
+                spread = eps.reshape(-1, *[1] * len(shape))
+                low, high = x - spread, x + spread
+                if self.box is not None:
+                    low, high = low.clamp(min=self.box[0]), high.clamp(max=self.box[1])
+                ball.sizes[index] = torch.maximum(low.abs(), high.abs())
+            else:
+                given = [ball.limits[at] for at in operation.inputs]
+                sizes = [ball.sizes[at] for at in operation.inputs]
+                if not isinstance(operation, AffineMap):
+                    ball.relaxations[index] = relaxed(operation, given)
+                low, high, ball.sizes[index] = interval_through(operation, given, sizes, self.rounding)
+                if index in self.wanted:
+                    low, high = self._tightened(index, ball, low, high, values[index])
+            ball.limits[index] = low, high
+            if self.lengths is not None:
+                length = self.lengths.length(index, eps, ball.lengths, ball.limits)
+                ball.lengths[index] = self.lengths.within(length, values[index], (low, high))
+        return ball
+
+    def rows_met(self, ball: BallBounds, rows: Tensor) -> dict[int, Tensor]:
+        """The rows at every operation on the way of rows at the scores to the input."""
+        met: dict[int, Tensor] = {}
+        _carry(self.graph, rows, self.graph.output, 0, ball, met)
+        return met
+
+    def _tightened(
+        self, index: int, ball: BallBounds, low: Tensor, high: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The limits of one operation's result by backward bounds, where intervals leave something open."""
+        spread = None if self.lengths is None else self.lengths.spread(index, ball.lengths)
+        if spread is not None:
+            spread = spread + self.rounding * (spread + ball.sizes[index])
+            low, high = torch.maximum(low, value - spread), torch.minimum(high, value + spread)
+        if index in self.affine and self.box is None:
+            spread = ball.eps.reshape(-1, *[1] * (value.ndim - 1)) * self.reach(index, ball.x.device)
+            spread = spread + self.rounding * (spread + ball.sizes[index])
+            return torch.maximum(low, value - spread), torch.minimum(high, value + spread)
+        users = [op for op in self.graph.operations if index in op.inputs and not isinstance(op, AffineMap)]
+        straight = all(isinstance(op, CurveOf) and op.curve.straight for op in users)
+        open_ended = torch.ones_like(low[0], dtype=torch.bool)
+        if straight:
+            curves = [op.curve for op in users if isinstance(op, CurveOf)]
+            open_ended = ~torch.stack([settled(curve, low, high) for curve in curves]).all(0).all(0)
+        some = open_ended.flatten().nonzero().squeeze(1)
+        if 2 * len(some) * self.work[index] > _WORK:
+            return low, high
+        low, high = low.flatten(1).clone(), high.flatten(1).clone()
+        for part in torch.split(some, max(1, _CHUNK // (2 * self.widest * len(low)))) if len(some) else ():
+            lower, upper = self.entry_limits(index, ball, part)
+            low[:, part], high[:, part] = (
+                torch.maximum(low[:, part], lower),
+                torch.minimum(high[:, part], upper),
+            )
+        shape = self.graph.operations[index].shape
+        return low.reshape(-1, *shape), high.reshape(-1, *shape)
+
+    def entry_limits(self, index: int, ball: BallBounds, some: Tensor) -> tuple[Tensor, Tensor]:
+        """Lower and upper limits (B, n) of these entries of one operation's result."""
+        shape = self.graph.operations[index].shape
+        rows = torch.zeros(2, len(some), math.prod(shape), dtype=torch.float64, device=ball.x.device)
+        each = torch.arange(len(some), device=ball.x.device)
+        rows[0, each, some], rows[1, each, some] = 1.0, -1.0
+        found, _ = self.backward(ball, rows.reshape(1, 2 * len(some), *shape), index)
+        lower, upper = found[:, : len(some)], -found[:, len(some) :]
+        return lower, upper
+
+    def reach(self, index: int, device: torch.device) -> Tensor:
+        """‖w_j‖_dual of an affine function of the input: the same for every sample, so computed once."""
+        if index not in self._reach:
+            shape = self.graph.operations[index].shape
+            entries, norms = math.prod(shape), []
+            everyone = torch.arange(entries, device=device)
+            for some in torch.split(everyone, max(1, _CHUNK // self.widest)):
+                rows = torch.zeros(len(some), entries, dtype=torch.float64, device=device)
+                rows[everyone[: len(some)], some] = 1.0
+                back, _, _ = _carry(self.graph, rows.reshape(1, len(some), *shape), index, 0, None)
+                norms.append(dual_lengths(back[0].flatten(1), self.norm))
+            self._reach[index] = torch.cat(norms).reshape(shape)
+        return self._reach[index]
+
+    def backward(self, ball: BallBounds, rows: Tensor, at: int) -> tuple[Tensor, Tensor]:
+        """Lower bounds (B, K) of rows·value over the ball, rows (B or 1, K, *S), and the rows at the input."""
+        back, constant, sizes = _carry(self.graph, rows, at, 0, ball)
+        flat, x = back.flatten(2), ball.x.flatten(1)
+        step = smallest_step(flat, x, ball.eps, self.norm, self.box)
+        lower = dot_rows(flat, x) + constant + step - self.rounding * (sizes + step.abs())
+        return torch.nan_to_num(lower, nan=-math.inf, posinf=math.inf, neginf=-math.inf), flat
+
+
+def _work_before(graph: NetworkGraph) -> list[float]:
+    """Multiplications that one row costs on its way from each operation to the input, about."""
+    own = []
+    for operation in graph.operations:
+        entries = float(math.prod(operation.shape))
+        if isinstance(operation, AffineMap) and operation.matrix is not None:
+            entries *= operation.matrix.shape[0]
+        if isinstance(operation, AffineMap) and operation.kernel is not None:
+            entries *= operation.kernel[0].numel()
+        own.append(entries)
+    return [sum(own[: index + 1]) for index in range(len(own))]
+
+
+def affine_rows(graph: NetworkGraph, rows: Tensor, at: int, stop: int) -> tuple[Tensor, Tensor]:
+    """rows·value of one operation as rows (K, *S)·value of another plus a constant (K,), through affine maps alone."""
+    back, constant, _ = _carry(graph, rows.unsqueeze(0), at, stop, None)
+    nothing = rows.new_zeros(len(rows))
+    return back[0], constant[0] if isinstance(constant, Tensor) else nothing + constant
+
+
+def _carry(
+    graph: NetworkGraph,
+    rows: Tensor,
+    at: int,
+    stop: int,
+    ball: BallBounds | None,
+    met: dict[int, Tensor] | None = None,
+) -> tuple[Tensor, Tensor | float, Tensor | float]:
+    """Rows at the operation ``stop``, the constant, and what the terms on the way can add up to."""
+    pending: dict[int, Tensor] = {at: rows}
+    constant: Tensor | float = 0.0
+    sizes: Tensor | float = 0.0
+    for index in range(at, stop, -1):
+        if index not in pending:
+            continue
+        current, operation = pending.pop(index), graph.operations[index]
+        if met is not None:
+            met[index] = current
+        if ball is not None and not (isinstance(operation, AffineMap) and operation.rearranges):
+            sizes = sizes + dot_rows(current.flatten(2).abs(), ball.sizes[index].flatten(1))
+        relaxation = None if ball is None else ball.relaxations.get(index)
+        parts, shift, size = backward_through(operation, current, relaxation)
+        constant = constant + shift
+        sizes = sizes + size
+        for source, part in zip(operation.inputs, parts, strict=True):
+            part = part.reshape(*part.shape[:2], *graph.operations[source].shape)
+            pending[source] = pending[source] + part if source in pending else part
+    nothing = rows.new_zeros(*rows.shape[:2], *graph.operations[stop].shape)
+    back = pending.get(stop, nothing)
+    if ball is not None:
+        sizes = sizes + dot_rows(back.flatten(2).abs(), ball.sizes[stop].flatten(1))
+    return back, constant, sizes

@@ -1,0 +1,70 @@
+"""Proved upper bounds of ‖W‖₂ of the affine maps of a network."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from undertow.adversary.certificates.operations import AffineMap
+
+__all__ = ["convolution_norm", "map_norms"]
+
+_ROUNDED = 1 + 1e-10  # more than a singular value in float64 is wrong by, for matrices of any size met here
+_FREQUENCIES = 64
+
+
+def map_norms(operation: AffineMap) -> tuple[float, ...]:
+    """‖W_i‖₂ of each input's part of an affine map, from above.
+
+    A matrix: its largest singular value. A convolution: `convolution_norm`. Any map: Schur's test,
+    ‖W‖₂² ≤ max row sum · max column sum of |W|, which is exact for diagonal maps and rearrangements.
+    """
+    if operation.matrix is not None:
+        return (float(torch.linalg.matrix_norm(operation.matrix, 2)) * _ROUNDED,)
+    schur = _schur(operation)
+    if operation.kernel is not None:
+        return (min(schur[0], convolution_norm(operation.kernel)),)
+    return schur
+
+
+def _schur(operation: AffineMap) -> tuple[float, ...]:
+    device = None if operation.offset is None else operation.offset.device
+    kernel = operation.kernel if operation.kernel is not None else operation.matrix
+    device = kernel.device if kernel is not None else device
+    ones = torch.ones(1, *operation.shape, dtype=torch.float64, device=device)
+    columns = operation.backward_absolute(ones)
+    found = []
+    for index, column in enumerate(columns):
+        given = [
+            torch.full((1, *shape), float(at == index), dtype=torch.float64, device=device)
+            for at, shape in enumerate(operation.input_shapes)
+        ]
+        rows = operation.sizes(given)
+        if operation.offset is not None:
+            rows = rows - operation.offset.abs() * (1 - 1e-12)
+        found.append(math.sqrt(float(column.max()) * float(rows.max())) * _ROUNDED)
+    return tuple(found)
+
+
+def convolution_norm(kernel: Tensor) -> float:
+    """sup_ω ‖K̂(ω)‖₂ ≥ ‖W‖₂ of a convolution with zero padding and any stride.
+
+    Padding by zeros and striding take a part of the convolution on the whole grid, whose norm is the supremum over
+    frequencies of the norm of the (out, in) matrix K̂(ω) = Σ_t K_t exp(−iω·t). For fixed unit vectors u, v, u*K̂v is, but
+    for a phase, a trigonometric polynomial of degree m = (size − 1)/2 on each axis, so that its largest value is at
+    most 1/cos(πm/n) per axis times that on a grid of n > 2m points (Ehlich & Zeller 1964; Pfister & Liang 2018).
+
+    >>> round(convolution_norm(torch.ones(1, 1, 3, dtype=torch.float64)), 2)    # a sum of three neighbours
+    3.0
+    """
+    axes = kernel.ndim - 2
+    count = max(_FREQUENCIES, 8 * max(kernel.shape[2:]))
+    spectrum = torch.fft.fftn(kernel.double(), s=(count,) * axes, dim=tuple(range(2, kernel.ndim)))
+    matrices = spectrum.flatten(2).permute(2, 0, 1)
+    gram = matrices @ matrices.mH if matrices.shape[1] <= matrices.shape[2] else matrices.mH @ matrices
+    largest = math.sqrt(max(float(torch.linalg.eigvalsh(gram).amax()), 0.0))
+    for size in kernel.shape[2:]:
+        largest /= math.cos(math.pi * (size - 1) / 2 / count)
+    return largest * _ROUNDED

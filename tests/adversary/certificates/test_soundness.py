@@ -1,0 +1,98 @@
+"""No bound is contradicted by a point: a share of what ``benchmarks/certificates.py --soundness`` tries."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from tests.adversary.certificates.architectures import ARCHITECTURES, drawn, violations
+from undertow.adversary.certificates import relaxations
+from undertow.adversary.certificates.certified import certified_radii
+from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.network_graph import read_graph
+from undertow.adversary.certificates.refined import refined_radii
+from undertow.adversary.classifier import Classifier
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_no_difference_is_below_its_bound(name: str) -> None:
+    assert violations(name, points=3 if name == "attention" else 6, norm=2.0) == 0
+
+
+@pytest.mark.parametrize("name", ["relu deep", "gelu", "max pooling", "concatenated"])
+@pytest.mark.parametrize("norm", [1.0, math.inf])
+def test_no_difference_is_below_its_bound_in_other_norms(name: str, norm: float) -> None:
+    assert violations(name, points=6, norm=norm) == 0
+
+
+@pytest.mark.parametrize("name", ["relu deep", "gelu", "softplus", "max pooling", "residual"])
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_no_difference_is_below_its_bound_in_other_units(name: str, unit: float) -> None:
+    assert violations(name, points=6, norm=2.0, unit=unit) == 0
+
+
+@pytest.mark.parametrize("name", ["relu deep", "tanh", "residual"])
+def test_no_difference_is_below_its_bound_of_a_float32_network(name: str) -> None:
+    assert violations(name, points=6, norm=2.0, single=True) == 0
+
+
+def test_the_check_notices_a_line_on_the_wrong_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = relaxations.lowest_offset
+
+    def too_high(*args):  # type: ignore[no-untyped-def]
+        best, at = true(*args)
+        return best + 0.05, at
+
+    monkeypatch.setattr(relaxations, "lowest_offset", too_high)
+    assert violations("gelu", points=6, norm=2.0) > 0
+
+
+@pytest.mark.parametrize("name", ["relu deep", "gelu", "residual"])
+def test_all_limits_hold_on_the_ball(name: str) -> None:
+    net = drawn(name, 1)
+    x = torch.rand(4, 16, generator=torch.Generator().manual_seed(2)).double()
+    graph = read_graph(Classifier(net), net, x)
+    for norm in (1.0, 2.0, math.inf):
+        for box in (None, (0.0, 1.0)):
+            ball = LinearBounds(graph, norm, box).ball(x, torch.full((4,), 0.1).double())
+            for seed in range(20):
+                noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)).double()
+                step = 0.1 * noise / torch.linalg.vector_norm(noise, norm, dim=1, keepdim=True)
+                values = graph.values(x + step if box is None else (x + step).clamp(*box))
+                for index, (low, high) in ball.limits.items():
+                    slack = 1e-12 * (1 + values[index].abs())
+                    assert bool(((values[index] >= low - slack) & (values[index] <= high + slack)).all())
+
+
+def test_a_box_and_an_ascent_never_shorten_a_radius() -> None:
+    net = drawn("relu deep", 0)
+    x = torch.rand(8, 16, generator=torch.Generator().manual_seed(0)).double()
+    y = net(x).argmax(1)
+    graph = read_graph(Classifier(net), net, x)
+    free = certified_radii(graph, x, y, 2.0)
+    assert bool((certified_radii(graph, x, y, 2.0, (0.0, 1.0)) >= free).all())
+    longer = refined_radii(LinearBounds(graph, 2.0), x, y, free)
+    assert bool((longer >= free).all())
+    assert float((longer / free).mean()) > 1.03, "the ball says more than the box of its neurons"
+
+
+def test_an_operation_without_bounds_is_named_and_a_branch_refused() -> None:
+    from undertow.adversary.robustness import robustness
+
+    class Branching(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if bool(x.sum() > 0) else 2 * x
+
+    x, y = torch.rand(3, 2).double(), torch.zeros(3, dtype=torch.long)
+    found = robustness(Branching(), x, y)
+    assert found.certificate.startswith("none: it branches on the values of its input")
+    sine = nn.Sequential(nn.Linear(2, 2), _Sine()).double()
+    assert robustness(sine, x, y).certificate == "none: the operation sin has no known linear bounds"
+
+
+class _Sine(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x)
