@@ -14,6 +14,7 @@ _SIZES = by_scale(
     n=(40, 200, 5000),
     width=(20, 50, 300),
     starts=([0.001, 1.0], [0.001, 0.1, 1.0], [0.0001, 0.01, 1.0]),
+    steps=(50, 200, 1000),
     stop=(-5.0, -30.0, -100.0),
     epochs=(1500, 10000, 100000),
 )
@@ -41,7 +42,11 @@ def slab_margin(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
             "stop_below": size.stop,
         },
         "probe": {
-            "measures": ["margins", "linear-likeness", {"name": "margin-basin", "every": "end"}],
+            "measures": [
+                "margins",
+                "linear-likeness",
+                {"name": "margin-basin", "steps": size.steps, "every": "end"},
+            ],
             "every": "log",
         },
         "grid": {"std": size.starts, "seed": list(range(10))},

@@ -7,14 +7,18 @@ from typing import Any
 from undertow.studies.kit.scales import by_scale
 from undertow.studies.kit.study import Part, Scale
 
-__all__ = ["PARTS", "PENALTIES"]
+__all__ = ["PARTS"]
 
-PENALTIES = (-1.0, -3.0, -10.0, -30.0, -100.0)
 _SIZES = by_scale(
     dimensions=([2, 10], [2, 50], [2, 50, 500]),
     n=(20, 40, 100),
     stop=(-30.0, -100.0, -1000.0),
     every=("2 decades", "2 decades", "10 decades"),
+    penalties=(
+        [-1.0, -3.0, -10.0, -30.0],
+        [-1.0, -3.0, -10.0, -30.0, -100.0],
+        [-1.0, -3.0, -10.0, -30.0, -100.0],
+    ),
     far=(-300.0, -1000.0, -10000.0),
 )
 
@@ -38,7 +42,7 @@ def svm(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
             "measures": [
                 "hard-margin",
                 "margins",
-                {"name": "l2-path", "log10_penalties": list(PENALTIES), "every": "end"},
+                {"name": "l2-path", "log10_penalties": size.penalties, "every": "end"},
                 {"name": "plane-points", "every": "end", "only": {"d": 2}},
             ],
             "every": size.every,

@@ -11,9 +11,9 @@ __all__ = ["PARTS"]
 
 _SIZES = by_scale(
     data=("digits", "digits", "mnist"),
-    n=(60, 300, 60000),
+    n=(60, 200, 60000),
     image=((1, 8, 8), (1, 8, 8), (1, 28, 28)),
-    channels=((4, 8), (8, 16), (32, 64)),
+    channels=((4, 8), (4, 8), (32, 64)),
     kernels=((3, 3), (3, 3), (5, 3)),
     dense=((16,), (32,), (1024,)),
     levels=([-10.0, -15.0, -20.0], [-10.0, -15.0, -20.0, -100.0], [-10.04, -15.12, -20.07, -120.01]),
@@ -43,14 +43,29 @@ def _training(scale: Scale, stop: float) -> dict[str, Any]:
             "epochs": 10000,
         }
     else:
-        rule = {"optimizer": "normalised-gd", "learning_rate": 0.05, "objective": "log-loss", "epochs": 5000}
+        rule = {"optimizer": "normalised-gd", "learning_rate": 0.2, "objective": "log-loss", "epochs": 5000}
     return {**rule, "loss": "cross-entropy", "stop_below": stop}
+
+
+def _model(scale: Scale) -> dict[str, Any]:
+    """The CNN, smaller for digits; at smoke scale, which is to take seconds, two fully connected layers."""
+    if scale == "smoke":
+        return {"name": "mlp", "widths": [32]}
+    size = _SIZES[scale]
+    sizes = {"image": size.image, "channels": size.channels, "kernels": size.kernels, "dense": size.dense}
+    return {"name": "cnn", **{name: list(value) for name, value in sizes.items()}}
 
 
 def _table(split: str | None) -> Part:
     def table(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         size = _SIZES[scale]
-        radii = {"name": "point-radii", "box": _BOX, "shorten": False, "limit": size.points}
+        radii = {
+            "name": "point-radii",
+            "box": _BOX,
+            "shorten": False,
+            "ball": scale != "smoke",
+            "limit": size.points,
+        }
         attacks = [
             {"name": "robust-accuracy", "eps": [0.25, 0.5, 1.0], "attack": "cw", "box": _BOX},
             {"name": "robust-accuracy", "eps": [0.05, 0.1], "norm": "inf", "attack": "apgd-ce", "box": _BOX},
@@ -58,13 +73,7 @@ def _table(split: str | None) -> Part:
         extra = [] if scale == "smoke" else [{**each, "limit": size.points} for each in attacks]
         return {
             "data": _data(size),
-            "model": {
-                "name": "cnn",
-                "image": list(size.image),
-                "channels": list(size.channels),
-                "kernels": list(size.kernels),
-                "dense": list(size.dense),
-            },
+            "model": _model(scale),
             "training": _training(scale, size.levels[0]),
             "probe": {
                 "measures": ["margins" if split is None else "accuracy", radii, *extra],
@@ -81,10 +90,9 @@ def _rule(name: str) -> Part:
     def rule(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         size = _SIZES[scale]
         sizes = {"rate": {"name": "loss-based", "frame_at_start": 30.0}} if name == "loss-based" else {}
-        mlp = {"name": "mlp", "widths": [32]}
         return {
             "data": _data(size),
-            "model": _table(None)("paper", "paper")["model"] if scale == "paper" else mlp,  # type: ignore[index]
+            "model": _model("paper" if scale == "paper" else "smoke"),
             "training": {
                 "optimizer": "sgd",
                 "batch_size": 100 if scale == "paper" else 20,
