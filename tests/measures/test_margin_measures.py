@@ -140,6 +140,10 @@ def _read(measure: PointRadii, net: nn.Module, x: torch.Tensor, y: torch.Tensor)
 def test_half_distances_and_product_radii_of_errors() -> None:
     x, y = torch.tensor([[0.0], [3.0]]), torch.tensor([0, 1])
     assert half_distances(x, y, x, y).tolist() == [1.5, 1.5]
+    line = nn.Linear(1, 1).requires_grad_(False)
+    tracker = PointRadii().begin(line, x, 2.0 * y - 1, learning_rate=0.0)  # as the logistic loss has labels
+    found = {key: value for key, value, _ in tracker.read(line, x, y)}
+    assert (found["half:0"], found["half:1"]) == (1.5, 1.5)
     net = nn.Linear(1, 2, bias=False)
     net.weight.data.copy_(torch.tensor([[1.0], [-1.0]]))
     assert product_radii(net, torch.ones(1, 1), torch.tensor([1])).tolist() == [0.0]

@@ -98,7 +98,9 @@ class PointRadiiTracker:
     observes = False
 
     def __init__(self, options: PointRadii, x: Tensor, y: Tensor) -> None:
-        self.options, self._x, self._y = options, x.detach(), y.detach()
+        # Losses of one logit are trained with ±1, and the probe's labels are 0 and 1.
+        classes = (y > 0).long() if bool((y < 0).any()) else y.long()
+        self.options, self._x, self._y = options, x.detach(), classes.detach()
 
     def observe(self, net: nn.Module, taken: StepTaken) -> None:
         """Steps are nothing to it."""
