@@ -95,6 +95,7 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
                 ("point-radii", f"attacked:{i}"): radius * wobble,
                 ("point-radii", f"half:{i}"): 10.0 if good else 0.1,
                 ("point-radii", f"product:{i}"): 0.01 if good else 5.0,
+                ("point-radii", f"ball:{i}"): 0.02 if good else 5.0,
                 ("point-radii", f"margin:{i}"): 1.0,
             }
         return found
@@ -106,9 +107,14 @@ def made_up(grid: StudyConfig, values: Callable[[str, dict[str, Any], float], Va
     names = {each["name"] for each in grid.probe.measures} | {"steps"}
     rows: Iterator[dict[str, Any]] = (
         {
-            "trial": point.trial.id, "part": grid.part, "measure": measure, "key": key,
+            "trial": point.trial.id,
+            "part": grid.part,
+            "measure": measure,
+            "key": key,
             **{name: value for name, value in point.columns.items() if not isinstance(value, list)},
-            "step": moment, "epoch": moment, "value": value,
+            "step": moment,
+            "epoch": moment,
+            "value": value,
         }
         for point in grid.points
         for moment in range(25)
@@ -152,7 +158,7 @@ def test_a_decrease_is_added_up_and_a_rise_is_not() -> None:
 
 
 def test_printed_numbers_are_found_where_a_network_was_trained_so_far() -> None:
-    frame = FRAMES[True]["table"]
+    frame = polars.concat([FRAMES[True][part] for part in ("table", "longest")], how="diagonal_relaxed")
     first = next(
         number for number in STUDY.published if number.what.startswith("normalised margin of model-1")
     )

@@ -23,9 +23,9 @@ STUDY = Study(
     "normalised margin for ever, and to converge in direction to a KKT point of the margin problem. The talk asks "
     "whether such a network is also more robust.",
     costs={
-        "smoke": "about 300 small trials, 20 s on two cores",
-        "laptop": "the same trials to far smaller losses, about 6 minutes on two cores",
-        "paper": "MNIST's CNN to 10^-120 and beyond, for a GPU",
+        "smoke": "420 small trials, about 40 s on two cores",
+        "laptop": "660 trials to losses of 10^-100 and 10^-300, some ten minutes on two cores",
+        "paper": "MNIST's CNN to 10^-120 and about 1,000 small trials, for a GPU",
     },
     variants={
         "paper": "as the papers have it; the CNN's first frame is 30 where the data are a few hundred points"

@@ -42,6 +42,28 @@ def margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(shown)
 
 
+@FIGURES.add("longest-margin", "Both normalised margins of one network as its loss falls", parts=("longest",))
+def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Margins relative to where every point was first classified, against log₁₀ 1/𝓛."""
+    names = {"normalised": "q_min/ρ^L", "smoothed": "smoothed", "by-layers": "by the layers' norms"}
+    loss = measured(frame, "margins", "log10-loss").select("seed", "step", fallen=-polars.col("value"))
+    rows = measured(frame, "margins").filter(polars.col("key").is_in(list(names)))
+    shown = rows.join(loss.filter(polars.col("fallen") > 0.5), on=["seed", "step"]).filter(
+        polars.col("value") > 0
+    )
+    first = polars.col("value").sort_by("step").first().over("seed", "key")
+    return LinePlot(
+        x="fallen",
+        x_axis=Axis("log₁₀ 1/𝓛", log=True),
+        y=Axis("margin, relative to the first", log=True),
+        colour="kind",
+        colours=list(names.values()),
+        title="The longest run",
+    ).draw(
+        shown.with_columns(value=polars.col("value") / first, kind=polars.col("key").replace_strict(names))
+    )
+
+
 @FIGURES.add("both-rules", "Loss and margin against epochs by both rules", parts=tuple(_RULES))
 def both_rules(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The talk's first figure: 𝓛 and γ̄ over epochs that were kept."""

@@ -17,6 +17,7 @@ _SIZES = by_scale(
     kernels=((3, 3), (3, 3), (5, 3)),
     dense=((16,), (32,), (1024,)),
     levels=([-10.0, -15.0, -20.0], [-10.0, -15.0, -20.0, -100.0], [-10.04, -15.12, -20.07, -120.01]),
+    last=(-50.0, -200.0, -881.51),
     points=(4, 20, 200),
     epochs=(40, 300, 1000),
     starts=([0.05, 0.2, 0.5], [0.02, 0.05, 0.1, 0.2, 0.5], [0.01, 0.02, 0.05, 0.1, 0.2]),
@@ -63,7 +64,7 @@ def _table(split: str | None) -> Part:
             "name": "point-radii",
             "box": _BOX,
             "shorten": False,
-            "ball": scale != "smoke",
+            "ball": True,
             "limit": size.points,
         }
         attacks = [
@@ -84,6 +85,18 @@ def _table(split: str | None) -> Part:
         }
 
     return table
+
+
+def longest(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
+    """One network as far as the talk's model-5, measured at every few decades of the loss on the way."""
+    size = _SIZES[scale]
+    return {
+        "data": _data(size),
+        "model": _model(scale),
+        "training": _training(scale, size.last),
+        "probe": {"measures": ["margins"], "every": "10 decades" if scale == "paper" else "2 decades"},
+        "grid": {"stop_below": [size.last], "seed": [0]},
+    }
 
 
 def _rule(name: str) -> Part:
@@ -130,6 +143,7 @@ def _starts(split: str | None) -> Part:
 PARTS: dict[str, Part] = {
     "table": _table(None),
     "table-test": _table("test"),
+    "longest": longest,
     "rule-loss-based": _rule("loss-based"),
     "rule-constant": _rule("constant"),
     "starts": _starts(None),
