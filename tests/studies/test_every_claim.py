@@ -121,6 +121,9 @@ TESTED_ELSEWHERE = {
         ["F-n.autoattack", *(f"F-n.{way}-cifar" for way in ("readout", "pgd", "argmax", "native"))],
         "not at smoke scale",
     ),
+    **dict.fromkeys(
+        (claim.id for claim in find("margin").claims), "two worlds of its own, in test_margin.py"
+    ),
 }
 """What chance does not meet: test_growth.py, test_feature_claims.py, test_feature_rows.py, test_stable_rank.py and
 test_optimisers.py do."""

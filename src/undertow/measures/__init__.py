@@ -80,6 +80,15 @@ MEASURES = MeasureRegistry(
         "undertow.measures.attacker_radii:ExactRadii",
         truth={"*:certified": "above", "*:attacked": "below", "*": None},
     ),
+    Listed("margin-basin", "undertow.measures.margin_basin:MarginBasin"),
+    Listed("plane-points", "undertow.measures.plane_points:PlanePoints"),
+    Listed("hard-margin", "undertow.measures.hard_margin:HardMargin"),
+    Listed("l2-path", "undertow.measures.l2_path:L2Path"),
+    Listed(
+        "point-radii",
+        "undertow.measures.point_radii:PointRadii",
+        truth={"certified:*": "above", "product:*": "above", "ball:*": "above", "attacked:*": "below"},
+    ),
     Listed("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
     Listed("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),
     Listed(

@@ -16,25 +16,20 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from undertow.adversary.certificates.network_graph import graph_of
 from undertow.adversary.classifier import Classifier, Groups, margins_of
 from undertow.adversary.contradictions import contradictions_between
-from undertow.adversary.exact.branching import exact_distance
 from undertow.adversary.exact.row_space import in_row_space
-from undertow.adversary.exact.two_layer_gaps import two_layer_of
 from undertow.adversary.robustness import Robustness, robustness
 from undertow.core.errors import InputError
 from undertow.core.sections import Positive, Seed, Switch
 from undertow.measures.averaged_direction import averaged_radii
 from undertow.measures.cluster_centres import Clusters, clusters_in, needs_clusters
 from undertow.measures.named_measure import AsWritten, NamedMeasure
+from undertow.measures.narrow_radii import narrow_radii
 from undertow.measures.raw_inputs import taken_for_logits
 from undertow.measures.reading import Reading, labels_for
 
 __all__ = ["ClusterRadius"]
-
-# Neurons against a decision, up to which its radius is solved: 2^8 convex programs at the very most.
-_BRANCHES = 8
 
 
 class ClusterRadius(NamedMeasure):
@@ -99,7 +94,9 @@ class _Radius:
         if along is not None:
             yield "averaged", float(along.mean()) / unit
         if solved := min(options.exact, len(x)):
-            radii = self._exact(classifier, small[:solved], labels[:solved], attacked[:solved])
+            radii = narrow_radii(
+                classifier, small[:solved], labels[:solved], attacked[:solved], name=self.name
+            )
             if radii is not None:
                 _compare(found, radii, attacked)
                 yield "exact", float(radii.mean()) / unit
@@ -130,26 +127,6 @@ class _Radius:
             tuple(j for j, sign in enumerate(signs) if sign < 0),
         )
         return Classifier(small, readout=groups), points, (self.clusters.signs.to(y.device)[y] > 0).long()
-
-    def _exact(
-        self, classifier: Classifier, points: Tensor, labels: Tensor, attacked: Tensor
-    ) -> Tensor | None:
-        """The radii of these points; None for a decision with more neurons against it than are solved."""
-        graph = graph_of(classifier, classifier.modules[0], points)
-        two_layer = None if graph is None else two_layer_of(graph, points[:1])
-        if two_layer is None:
-            raise InputError(f"{self.name} solves two-layer networks exactly: set exact = 0 for this one.")
-        head = two_layer.head
-        against = max(int((own - other < 0).sum()) for own in head for other in head)
-        if against > _BRANCHES:
-            return None  # by the size and not by the clock: records must not depend on how fast a machine is
-        radii = [
-            exact_distance(two_layer, point, label, norm=2.0, upper=upper, box=None, seconds=math.inf).upper
-            for point, label, upper in zip(
-                points.cpu().numpy(), labels.tolist(), attacked.tolist(), strict=True
-            )
-        ]
-        return torch.tensor(radii).to(attacked)
 
 
 def _compare(found: Robustness, exact: Tensor, attacked: Tensor) -> None:

@@ -15,6 +15,7 @@ __all__ = ["STUDIES", "find"]
 STUDIES = {
     "co-correlation": "undertow.studies.co_correlation",
     "feature-averaging": "undertow.studies.feature_averaging",
+    "margin": "undertow.studies.margin",
     "optimisers": "undertow.studies.optimisers",
     "stable-rank": "undertow.studies.stable_rank",
 }

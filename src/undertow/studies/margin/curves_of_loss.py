@@ -1,0 +1,47 @@
+"""Tables that the topics share: readings beside the loss and the time at which they were taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import polars
+
+from undertow.core.errors import InputError
+from undertow.studies.kit.readings import measured, side_by_side
+
+__all__ = ["against_loss", "fallen", "with_time"]
+
+SMALL_LOSS = math.log10(math.log(2))
+"""t0: the theorem's first moment, where the summed logistic loss falls below log 2."""
+
+
+def against_loss(
+    frame: polars.DataFrame, *others: str, by: Sequence[str], after: float = SMALL_LOSS
+) -> polars.DataFrame:
+    """Margins, and all numbers of other measures taken at the same steps, once log₁₀ 𝓛 is below ``after``.
+
+    A row for each network (``by``) and step; ``fallen`` is log₁₀ 1/𝓛, positive.
+    """
+    table = side_by_side(frame, "margins", by=[*by, "step"])
+    for other in others:
+        beside = side_by_side(frame, other, by=[*by, "step"])
+        clash = [name for name in beside.columns if name in table.columns and name not in (*by, "step")]
+        table = table.join(beside.drop(clash), on=[*by, "step"])
+    table = table.filter(polars.col("log10-loss") < after).with_columns(fallen=-polars.col("log10-loss"))
+    if table.is_empty():
+        raise InputError(f"no network came down to a loss of 10^{after:.2g}: train longer")
+    return table.sort(*by, "step")
+
+
+def with_time(table: polars.DataFrame, frame: polars.DataFrame, *, by: Sequence[str]) -> polars.DataFrame:
+    """The same with ``log_time`` = log Σ η of the effective steps."""
+    times = measured(frame, "steps", "log_time", what="the time t = Σ η")
+    return table.join(times.select(*by, "step", log_time="value"), on=[*by, "step"])
+
+
+def fallen(table: polars.DataFrame, value: str, *, by: Sequence[str]) -> polars.DataFrame:
+    """How much ``value`` has gone down in all, Σ max(v_before − v_after, 0), relative to where it ends."""
+    down = (-polars.col(value).diff()).clip(lower_bound=0).sum()
+    last = polars.col(value).last().abs()
+    return table.sort(*by, "step").group_by(by, maintain_order=True).agg(value=down / last)

@@ -1,0 +1,141 @@
+"""M-s, M-p: exact radii of narrow networks as training goes on, beside f_robust's and the KKT residual."""
+
+from __future__ import annotations
+
+import polars
+
+from undertow.core.errors import InputError
+from undertow.studies.kit.claim import POSITIVE, SHARE, Finding
+from undertow.studies.kit.per_seed import by_value, mean, per_seed, slopes, verdict
+from undertow.studies.kit.readings import largest, split_key
+from undertow.studies.kit.statements import Claims
+from undertow.studies.margin.curves_of_loss import against_loss
+
+__all__ = ["CLAIMS", "beside_robust", "radii_over_training"]
+
+_FRAGILE, _NEARLY = 0.5, 0.1
+_OURS = "Li 2024 talk, Robustness, against Frei et al. 2023 and Vardi et al. 2022 (ours)"
+CLAIMS = Claims(_OURS, figure="radius-by-loss")
+
+
+@CLAIMS.add(
+    "M-s.clusters", "On clusters, training on makes a network more robust.", parts=("clusters-trained",)
+)
+@CLAIMS.add("M-s.clusters-fixed", "The same with a fixed head.", parts=("clusters-fixed",))
+@CLAIMS.add("M-s.orthogonal", "And on nearly orthogonal points.", parts=("orthogonal-trained",))
+@CLAIMS.add("M-s.orthogonal-fixed", "And on these with a fixed head.", parts=("orthogonal-fixed",))
+def helps(frame: polars.DataFrame) -> Finding:
+    """Per seed the slope of log radius on log log 1/𝓛 after t0, mean over clusters, points and starts."""
+    table = radii_over_training(frame)
+    by = _networks(table)
+    found = slopes(table.filter(polars.col("radius") > 0), "fallen", "radius", by=by, log=True)
+    axes = [axis for axis in ("k", "n", "std") if axis in by]
+    told = [f"by {axis}: {by_value(found, axis)}" for axis in axes]
+    return verdict(found, above=0.0, note=["effect: slope of log radius on log log 1/𝓛", *told])
+
+
+@CLAIMS.add(
+    "M-s.fragile",
+    "On many clusters networks near a KKT point are far less robust than f_robust.",
+    parts=("clusters-trained", "robust"),
+)
+def fragile(frame: polars.DataFrame) -> Finding:
+    """Per seed the radius at the end over f_robust's, at the largest k."""
+    last = beside_robust(frame)
+    residual = mean(last["residual"])
+    note = f"effect: exact radius over f_robust's at the end, largest k; KKT residual there {residual:.2g}; all k: "
+    return verdict(
+        largest(last, "k"),
+        "ratio",
+        below=_FRAGILE,
+        within=POSITIVE,
+        note=note + by_value(last, "k", value="ratio"),
+    )
+
+
+@CLAIMS.add(
+    "M-s.onset",
+    "Networks become fragile only once they are nearly KKT points.",
+    parts=("clusters-trained", "robust"),
+)
+def onset(frame: polars.DataFrame) -> Finding:
+    """Per seed the share of networks, of those fragile at the end, that are nearly KKT when they are first fragile."""
+    table = radii_over_training(frame.filter(polars.col("part") != "robust"))
+    bar = _robust_radius(frame)
+    by = _networks(table)
+    near = table.join(bar, on=["seed", "k", "n"]).filter(
+        polars.col("radius") < _FRAGILE * polars.col("robust")
+    )
+    if near.is_empty():
+        raise InputError("no network is fragile: its radius stays above half of f_robust's")
+    first = (
+        near.sort("fallen").group_by(by, maintain_order=True).agg(polars.col("residual", "fallen").first())
+    )
+    early = first.with_columns(value=(polars.col("residual") < _NEARLY).cast(polars.Float64))
+    every = set(frame["seed"].unique().to_list()) - set(early["seed"].unique().to_list())
+    note = (
+        f"effect: share of fragile networks whose residual is below {_NEARLY:g} when their radius first is below half "
+        f"of f_robust's; that is at a mean loss of 10^-{mean(first['fallen']):.2g}, with a residual of "
+        f"{mean(first['residual']):.2g}; seeds without a fragile network: {len(every)}"
+    )
+    return verdict(early, above=0.5, within=SHARE, note=note)
+
+
+@CLAIMS.add(
+    "M-p",
+    "Margin and radius can disagree: there is a network with a smaller normalised margin and a larger radius.",
+    source="Li 2024 talk, Margin and Robustness",
+    parts=("clusters-trained", "robust"),
+    figure="margin-and-radius",
+)
+def disagree(frame: polars.DataFrame) -> Finding:
+    """Per seed the share of trained networks that f_robust beats in radius while its normalised margin is smaller."""
+    last = beside_robust(frame)
+    beats = (polars.col("margin_robust") < polars.col("normalised")) & (polars.col("ratio") < 1)
+    table = last.with_columns(value=beats.cast(polars.Float64))
+    own = sum(share > 0 for share in per_seed(table) if share is not None)
+    note = (
+        "effect: share of trained networks with a larger normalised margin and a smaller radius than f_robust; "
+        f"{own} seeds have one or more"
+    )
+    return verdict(table, above=0.5, within=SHARE, note=note)
+
+
+def radii_over_training(frame: polars.DataFrame) -> polars.DataFrame:
+    """Mean exact radius, half the distance to others, margins and KKT conditions of every network after t0."""
+    by = _networks(frame)
+    table = against_loss(frame, "kkt", by=by)
+    return table.join(_mean_radii(frame, by), on=[*by, "step"]).sort(*by, "step")
+
+
+def _mean_radii(frame: polars.DataFrame, by: list[str]) -> polars.DataFrame:
+    points = split_key(frame.filter(polars.col("measure") == "point-radii"), ["side", "i"])
+    value = polars.col("value")
+    if "exact" not in points["side"].unique().to_list():
+        raise InputError("no record of exact radii")
+    return points.group_by(*by, "step").agg(
+        radius=value.filter(polars.col("side") == "exact").mean(),
+        half=value.filter(polars.col("side") == "half").mean(),
+    )
+
+
+def _robust_radius(frame: polars.DataFrame) -> polars.DataFrame:
+    """f_robust's mean radius and its normalised margin, by seed, k and n."""
+    own, by = frame.filter(polars.col("part") == "robust"), ["seed", "k", "n"]
+    radius = _mean_radii(own, by).select(*by, robust="radius")
+    margin = own.filter(polars.col("measure") == "margins", polars.col("key") == "normalised")
+    return radius.join(margin.select(*by, margin_robust="value"), on=by)
+
+
+def beside_robust(frame: polars.DataFrame) -> polars.DataFrame:
+    """Networks at the end of training with ``ratio``, radius over that of f_robust on the same points."""
+    table = radii_over_training(frame.filter(polars.col("part") != "robust"))
+    last = table.filter(polars.col("step") == polars.col("step").max().over(_networks(table)))
+    both = last.join(_robust_radius(frame), on=["seed", "k", "n"])
+    return both.with_columns(ratio=polars.col("radius") / polars.col("robust"))
+
+
+def _networks(table: polars.DataFrame) -> list[str]:
+    """The axes that these networks have: records of several parts have columns that mean nothing to some."""
+    names = [name for name in ("seed", "k", "n", "std") if name in table.columns]
+    return [name for name in names if not table[name].is_null().all()]

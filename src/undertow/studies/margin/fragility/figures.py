@@ -1,0 +1,65 @@
+"""Radii of narrow networks as their loss falls, and margins beside radii."""
+
+from __future__ import annotations
+
+import altair
+import polars
+
+from undertow.drawing.axis import Axis
+from undertow.drawing.line_plot import LinePlot
+from undertow.drawing.scatter_plot import ScatterPlot
+from undertow.studies.kit.statements import Figures
+from undertow.studies.margin.fragility.claims import beside_robust, radii_over_training
+
+__all__ = ["FIGURES"]
+
+_PARTS = ("clusters-trained", "clusters-fixed", "orthogonal-trained", "orthogonal-fixed")
+FIGURES = Figures(parts=_PARTS)
+
+
+@FIGURES.add("radius-by-loss", "Exact radii of narrow networks as training goes on")
+def radius_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Radius over half the distance to the other class against log₁₀ 1/𝓛, a panel for each part."""
+    each = [
+        radii_over_training(frame.filter(polars.col("part") == part)).with_columns(
+            panel=polars.lit(part.replace("-", ", head "))
+        )
+        for part in _PARTS
+    ]
+    table = polars.concat([own.select("seed", "std", "fallen", "radius", "half", "panel") for own in each])
+    level = 10 ** ((8 * polars.col("fallen").log(10)).round() / 8)
+    shown = table.group_by("seed", "std", "panel", fallen=level).agg(
+        value=(polars.col("radius") / polars.col("half")).mean()
+    )
+    return LinePlot(
+        x="fallen",
+        x_axis=Axis("log₁₀ 1/𝓛", log=True),
+        y="radius / half the distance to the other class",
+        colour="std",
+        legend="start σ",
+        column="panel",
+        wrap=2,
+        title="Training points, mean over clusters and points",
+        size=(280, 180),
+    ).draw(shown.sort("panel", "std", "fallen"))
+
+
+@FIGURES.add(
+    "margin-and-radius",
+    "Normalised margin and radius beside f_robust's",
+    parts=("clusters-trained", "robust"),
+)
+def margin_and_radius(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """A point for each trained network: both relative to f_robust on the same points."""
+    last = beside_robust(frame).with_columns(
+        margin=polars.col("normalised") / polars.col("margin_robust"),
+        k=polars.format("k = {}", polars.col("k")),
+    )
+    return ScatterPlot(
+        x="margin",
+        y="ratio",
+        x_axis=Axis("normalised margin / f_robust's", log=True),
+        y_axis=Axis("exact radius / f_robust's"),
+        colour="k",
+        title="Trained networks at the end, one point each",
+    ).draw(last.select("margin", "ratio", "k"))

@@ -1,0 +1,201 @@
+"""M-c to M-f and M-r: the smoothed margin, its rates, and the KKT conditions of networks with one to four layers."""
+
+from __future__ import annotations
+
+import math
+
+import polars
+
+from undertow.studies.kit.claim import CORRELATION, POSITIVE, SHARE, Finding
+from undertow.studies.kit.per_seed import by_value, mean, rank_correlation, slopes, verdict
+from undertow.studies.kit.readings import after_training, measured
+from undertow.studies.kit.statements import Claims
+from undertow.studies.margin.curves_of_loss import against_loss, fallen, with_time
+from undertow.studies.margin.homogeneous.parts import RATES
+
+__all__ = ["CLAIMS", "flow"]
+
+_LYU_LI = "Lyu & Li 2020; Li 2024 talk, Margin Maximization"
+_ROUNDING = 1e-9
+_NEAR = 0.01
+_SMALL = "{place:g}: {mean:.2g}"
+CLAIMS = Claims(_LYU_LI, parts=("monotone",), figure="smoothed-margin")
+_BY = ["seed", "learning_rate"]
+
+
+@CLAIMS.add("M-c", "The smoothed normalised margin does not decrease after t0.", "Theorem 4.1")
+def monotone(frame: polars.DataFrame) -> Finding:
+    """Per seed the total decrease of γ̃ after t0, relative to its last value, with the shortest steps."""
+    down = fallen(against_loss(frame, by=_BY), "smoothed", by=_BY)
+    note = f"effect: total decrease of γ̃ over its last value; by η: {by_value(down, 'learning_rate', form=_SMALL)}"
+    return verdict(_shortest(down), below=_ROUNDING, within=POSITIVE, note=note)
+
+
+@CLAIMS.add(
+    "M-c.orders",
+    "Nor does that of networks with one, two, three and four layers.",
+    "Theorem 4.1",
+    parts=[f"rates-{order}" for order in RATES],
+    figure="rates",
+)
+def monotone_orders(frame: polars.DataFrame) -> Finding:
+    """Per seed the largest total decrease of the four depths."""
+    down = fallen(against_loss(frame, by=["seed", "part"]), "smoothed", by=["seed", "part"])
+    each = by_value(down, "part", form="{place}: {mean:.2g}")
+    note = f"effect: total decrease of γ̃ over its last value, worst depth; {each}"
+    return verdict(down, over="max", below=1e-3, within=POSITIVE, note=note)
+
+
+@CLAIMS.add("M-c.strict", "Either the smoothed margin rises or the direction stands still.", "Lemma 5.1")
+def strict(frame: polars.DataFrame) -> Finding:
+    """Per seed the largest L·turn²/(Δlog γ̃ · Δlog ρ) between two readings, which the flow keeps below 1.
+
+    From d log γ̃/dt ≥ L ‖dθ̂/dt‖²/(d log ρ/dt) by Cauchy and Schwarz.
+    """
+    table = _shortest(against_loss(frame, "direction", by=_BY)).filter(polars.col("smoothed") > 0)
+    rise, growth = (polars.col(name).log().diff().over(_BY) for name in ("smoothed", "norm"))
+    turned = polars.col("order") * polars.col("since-last").pow(2)
+    table = table.with_columns(turned=turned, room=rise * growth).drop_nulls("room")
+    # A turn without a rise is as far beyond the line as any number.
+    ratio = table.with_columns(
+        value=(turned / polars.col("room").clip(lower_bound=1e-300)).clip(upper_bound=1e6)
+    )
+    note = "effect: largest L·turn²/(Δlog γ̃ Δlog ρ) of any two readings in a row, with the shortest steps"
+    return verdict(ratio, over="max", below=1.0, note=note)
+
+
+@CLAIMS.add(
+    "M-d",
+    "The margin and the smoothed one converge to each other: 0 ≤ γ̄ − γ̃ ≤ log(n(C − 1))/ρ^L.",
+    "Theorem 4.1",
+    check="an inequality between a minimum and its softened form",
+)
+def both_margins(frame: polars.DataFrame) -> Finding:
+    """Per seed the largest (γ̄ − γ̃) ρ^L/log n, which is between 0 and 1; a negative one counts as 2."""
+    gap = (polars.col("normalised") - polars.col("smoothed")) * polars.col("norm").pow(polars.col("order"))
+    table = against_loss(frame, by=[*_BY, "n"]).with_columns(gap=gap / polars.col("n").log())
+    table = table.with_columns(
+        value=polars.when(polars.col("gap") < -1e-6).then(2.0).otherwise(polars.col("gap"))
+    )
+    return verdict(table, over="max", below=1.0 + 1e-6, note="effect: largest (γ̄ − γ̃) ρ^L/log n")
+
+
+def _rate(frame: polars.DataFrame, value: polars.Expr, theory: float, width: float, what: str) -> Finding:
+    table = with_time(against_loss(frame, by=["seed"]), frame, by=["seed"]).filter(
+        polars.col("log_time") > 20
+    )
+    found = slopes(table.with_columns(x=polars.col("log_time").log(), fitted=value), "x", "fitted")
+    note = f"effect: slope of {what} on log log t from log t = 20 on; theory: {theory:g}"
+    return verdict(found, between=(theory - width, theory + width), note=note)
+
+
+def _add_rates(order: int) -> None:
+    parts, log = [f"rates-{order}"], math.log(10)
+
+    @CLAIMS.add(
+        f"M-e.loss-{order}",
+        f"The loss of {order} layers falls like 1/(t (log t)^{2 - 2 / order:.3g}).",
+        "Theorem 4.3",
+        parts=parts,
+        figure="rates",
+    )
+    def loss_rate(frame: polars.DataFrame) -> Finding:
+        left = log * polars.col("fallen") - polars.col("log_time")
+        return _rate(frame, left, 2 - 2 / order, 0.25, "log 1/(t𝓛)")
+
+    @CLAIMS.add(
+        f"M-e.norm-{order}",
+        f"The norm of {order} layers grows like (log t)^(1/{order}).",
+        "Theorem 4.3",
+        parts=parts,
+        figure="rates",
+    )
+    def norm_rate(frame: polars.DataFrame) -> Finding:
+        return _rate(frame, order * polars.col("norm").log(), 1.0, 0.25, "log ρ^L")
+
+
+for _order in RATES:
+    _add_rates(_order)
+
+
+@CLAIMS.add("M-f", "The limit direction is a KKT point: stationarity.", "Theorem 4.4", figure="kkt-residuals")
+@CLAIMS.add(
+    "M-f.slack", "And complementary slackness.", "Theorem 4.4", figure="kkt-residuals", key="slackness"
+)
+def stationary(frame: polars.DataFrame, key: str = "residual") -> Finding:
+    """Per seed the residual at the end, with the shortest steps; the start's is said beside it."""
+    last, start = _shortest(after_training(frame, "kkt", key)), measured(frame, "kkt", key, step=0)
+    note = f"effect: {key} at the end, with the shortest steps; at the start {mean(start['value']):.2g}"
+    return verdict(last, below=_NEAR, note=note)
+
+
+@CLAIMS.add("M-f.falls", "The residual falls as the loss does.", "Theorem 4.4", figure="kkt-residuals")
+def residual_falls(frame: polars.DataFrame) -> Finding:
+    """Per seed Spearman's correlation of the residual with log 1/𝓛 after t0."""
+    trend = rank_correlation(flow(frame), "fallen", "residual", by=["seed"])
+    return verdict(
+        trend, below=0.0, within=CORRELATION, note="effect: Spearman of residual and log 1/𝓛 after t0"
+    )
+
+
+@CLAIMS.add(
+    "M-f.lazy",
+    "It is far smaller than that of a lazily trained network.",
+    "Theorem 4.4",
+    parts=("monotone", "lazy"),
+    figure="kkt-residuals",
+)
+def beside_lazy(frame: polars.DataFrame) -> Finding:
+    """Per seed the residual at the end over that of the network from a large start at a loss of 10^-2."""
+    last = after_training(frame, "kkt", "residual")
+    own = _shortest(last.filter(polars.col("part") == "monotone")).select("seed", "value")
+    lazy = last.filter(polars.col("part") == "lazy").select("seed", lazy="value")
+    both = own.join(lazy, on="seed").with_columns(value=polars.col("value") / polars.col("lazy"))
+    note = f"effect: residual over that of a lazily trained network, which has {mean(both['lazy']):.2g}"
+    return verdict(both, below=0.5, within=POSITIVE, note=note)
+
+
+@CLAIMS.add("M-f.direction", "The direction converges.", "Ji & Telgarsky 2020", figure="direction")
+def direction_settles(frame: polars.DataFrame) -> Finding:
+    """Per seed how far the direction turns per unit of log log 1/𝓛: Spearman with log 1/𝓛."""
+    table = flow(frame).with_columns(x=polars.col("fallen").log())
+    speed = polars.col("since-last") / polars.col("x").diff().over("seed")
+    trend = rank_correlation(
+        table.with_columns(speed=speed).drop_nulls("speed"), "fallen", "speed", by=["seed"]
+    )
+    note = "effect: Spearman of the turn per unit of log log 1/𝓛 with log 1/𝓛"
+    return verdict(trend, below=0.0, within=CORRELATION, note=note)
+
+
+@CLAIMS.add(
+    "M-r.margin",
+    "With biases everywhere, log(1/𝓛)/ρ² rises as a smoothed margin does.",
+    source="Li 2024 talk, Margin Maximization (Chatterji, Long & Bartlett)",
+    parts=("biased",),
+)
+def biased_margin(frame: polars.DataFrame) -> Finding:
+    """Per seed the total decrease of log(1/𝓛)/ρ² after t0, relative to its last value."""
+    table = against_loss(frame, by=_BY).with_columns(two=polars.col("fallen") / polars.col("norm").pow(2))
+    note = "effect: total decrease of log(1/𝓛)/ρ² over its last value"
+    return verdict(fallen(table, "two", by=_BY), below=1e-3, within=POSITIVE, note=note)
+
+
+@CLAIMS.add(
+    "M-r.kkt",
+    "With biases everywhere the limit direction is a KKT point, nearly.",
+    source="Li 2024 talk, Margin Maximization (Chatterji, Long & Bartlett)",
+    parts=("biased",),
+)
+def biased_kkt(frame: polars.DataFrame) -> Finding:
+    """Per seed the residual at the end."""
+    last = after_training(frame, "kkt", "residual")
+    return verdict(last, below=_NEAR, within=SHARE, note="effect: stationarity residual at the end")
+
+
+def flow(frame: polars.DataFrame) -> polars.DataFrame:
+    """Margins, direction and KKT conditions after t0, with the shortest steps."""
+    return _shortest(against_loss(frame, "direction", "kkt", by=_BY))
+
+
+def _shortest(table: polars.DataFrame) -> polars.DataFrame:
+    return table.filter(polars.col("learning_rate") == polars.col("learning_rate").min())

@@ -1,0 +1,114 @@
+"""Margins, rates and KKT residuals against the logarithm of the loss."""
+
+from __future__ import annotations
+
+import math
+
+import altair
+import polars
+
+from undertow.drawing.axis import Axis
+from undertow.drawing.line_plot import LinePlot
+from undertow.studies.kit.readings import stacked
+from undertow.studies.kit.statements import Figures
+from undertow.studies.margin.curves_of_loss import against_loss, with_time
+from undertow.studies.margin.homogeneous.claims import flow
+from undertow.studies.margin.homogeneous.parts import RATES
+
+__all__ = ["FIGURES"]
+
+FIGURES = Figures(parts=("monotone",))
+_CONDITIONS = {"residual": "stationarity", "slackness": "slackness", "misalignment": "1 − cos(θ, −∇𝓛)"}
+_LOSS = Axis("log₁₀ 1/𝓛", log=True)
+
+
+@FIGURES.add("smoothed-margin", "The smoothed margin after t0, for several lengths of a step")
+def smoothed(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """γ̃ against log₁₀ 1/𝓛."""
+    table = against_loss(frame, by=["seed", "learning_rate"]).with_columns(value=polars.col("smoothed"))
+    return LinePlot(
+        x="fallen",
+        x_axis=_LOSS,
+        y="smoothed margin γ̃",
+        colour="learning_rate",
+        legend="length of a step",
+        title="Two layers on clusters",
+    ).draw(_levelled(table, "learning_rate"))
+
+
+@FIGURES.add("kkt-residuals", "Residuals of the KKT conditions against the loss")
+def residuals(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Three conditions against log₁₀ 1/𝓛."""
+    shown = stacked(flow(frame), _CONDITIONS, by=["seed", "fallen"]).filter(polars.col("value") > 0)
+    return LinePlot(
+        x="fallen",
+        x_axis=_LOSS,
+        y=Axis("residual", log=True),
+        colour="curve",
+        rules=[0.01],
+        title="KKT conditions of two layers, shortest steps",
+    ).draw(_levelled(shown, "curve"))
+
+
+@FIGURES.add("direction", "How far the direction turns between two readings")
+def turning(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """The angle between the directions of two readings in a row."""
+    shown = flow(frame).with_columns(value=polars.col("since-last"), curve=polars.lit("between two readings"))
+    return LinePlot(
+        x="fallen",
+        x_axis=_LOSS,
+        y=Axis("turn of θ/‖θ‖, radians", log=True),
+        colour="curve",
+        title="Two layers, shortest steps",
+    ).draw(_levelled(shown.filter(polars.col("value") > 0), "curve"))
+
+
+@FIGURES.add(
+    "rates",
+    "Loss and norm against log t, with the slopes of theory",
+    parts=[f"rates-{order}" for order in RATES],
+)
+def rates(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """log 1/(t𝓛) and log ρ^L against log log t, a panel each; dashed: lines of the theory's slope through the end."""
+    table = with_time(against_loss(frame, by=["seed", "part"]), frame, by=["seed", "part"])
+    order = polars.col("part").str.strip_prefix("rates-").cast(polars.Int64)
+    table = table.filter(polars.col("log_time") > 3).with_columns(
+        L=order,
+        x=(10 * polars.col("log_time").log()).round() / 10,
+        loss=math.log(10) * polars.col("fallen") - polars.col("log_time"),
+        size=order * polars.col("norm").log(),
+    )
+    panels = {"loss": "log 1/(t𝓛)", "size": "log ρ^L"}
+    own = (
+        stacked(table, panels, by=["seed", "L", "x"])
+        .group_by("seed", "L", "x", "curve")
+        .agg(polars.col("value").mean())
+    )
+    slope = polars.when(polars.col("curve") == panels["size"]).then(1.0).otherwise(2 - 2 / polars.col("L"))
+    ends = own.group_by("L", "curve").agg(
+        end=polars.col("value").sort_by("x").tail(10).mean(), at=polars.col("x").sort().tail(10).mean()
+    )
+    line = own.join(ends, on=["L", "curve"]).with_columns(
+        value=polars.col("end") + slope * (polars.col("x") - polars.col("at")),
+        kind=polars.lit("theory's slope"),
+    )
+    both = polars.concat([own.with_columns(kind=polars.lit("measured")), line.select(*own.columns, "kind")])
+    return LinePlot(
+        x="x",
+        x_axis=Axis("log log t"),
+        y=Axis("value"),
+        colour="L",
+        legend="layers L",
+        dash="kind",
+        dashes={"measured": [1, 0], "theory's slope": [4, 3]},
+        column="curve",
+        own_y=True,
+        title="η = α/𝓛 in every step",
+        size=(280, 220),
+    ).draw(both.sort("curve", "L", "x"))
+
+
+def _levelled(table: polars.DataFrame, kind: str) -> polars.DataFrame:
+    """Readings of networks at nearly the same loss brought together, a tenth of a power of ten of log 1/𝓛 apart."""
+    level = 10 ** ((10 * polars.col("fallen").log(10)).round() / 10)
+    return table.group_by("seed", kind, fallen=level).agg(polars.col("value").mean()).sort("fallen")

@@ -1,0 +1,108 @@
+"""M-a, M-b: gradient descent and the L2 path converge in direction to the support vector machine."""
+
+from __future__ import annotations
+
+import polars
+
+from undertow.core.errors import InputError
+from undertow.studies.kit.claim import POSITIVE, Finding
+from undertow.studies.kit.per_seed import by_value, mean, slopes, verdict
+from undertow.studies.kit.readings import after_training, measured, split_key
+from undertow.studies.kit.statements import Claims
+from undertow.studies.margin.curves_of_loss import with_time
+
+__all__ = ["CLAIMS", "angles_over_time", "path_angles"]
+
+_LATE = 10.0
+"""log t from which the rate is fitted: before it the start is not forgotten."""
+_SOUDRY = "Soudry et al. 2018; Li 2024 talk, Implicit Bias"
+CLAIMS = Claims(_SOUDRY, parts=("svm",), figure="svm-angle")
+
+
+@CLAIMS.add("M-a", "Gradient descent on separable data converges in direction to the support vector machine.")
+def converges(frame: polars.DataFrame) -> Finding:
+    """Per seed the angle at the end over the angle where log t passes 10, the worse of the dimensions."""
+    late = angles_over_time(frame)
+    ends = late.group_by("seed", "d").agg(
+        value=polars.col("angle").last() / polars.col("angle").first(), last=polars.col("angle").last()
+    )
+    note = (
+        f"effect: angle at the end over the angle at log t = {_LATE:g}, larger of all d; "
+        f"mean angle at the end {mean(ends['last']):.2g} rad"
+    )
+    return verdict(ends, over="max", below=0.5, within=POSITIVE, note=note)
+
+
+@CLAIMS.add("M-a.rate", "The angle falls like 1/log t.")
+def like_one_over_log(frame: polars.DataFrame) -> Finding:
+    """Per seed the exponent of the angle in log t, by least squares of logarithms, mean of the dimensions."""
+    found = slopes(angles_over_time(frame), "log_time", "angle", by=["seed", "d"], log=True)
+    note = f"effect: exponent of the angle in log t from log t = {_LATE:g} on; by d: {by_value(found, 'd')}"
+    return verdict(found, between=(-1.25, -0.75), note=note)
+
+
+@CLAIMS.add(
+    "M-b",
+    "So does the minimum of the L2-regularised loss as λ → 0.",
+    source="Rosset, Zhu & Hastie 2004; Li 2024 talk, Implicit Bias",
+    figure="l2-path",
+)
+def path_converges(frame: polars.DataFrame) -> Finding:
+    """Per seed the angle at the smallest λ over that at the largest one below 1e-2, the worse of the dimensions."""
+    ends = path_angles(frame).group_by("seed", "d").agg(value=_last("value") / _first("value"))
+    note = "effect: angle at the smallest λ over the angle at λ = 1e-3, larger of all d"
+    return verdict(ends, over="max", below=0.5, within=POSITIVE, note=note)
+
+
+@CLAIMS.add(
+    "M-b.rate",
+    "Its angle falls like 1/log(1/λ).",
+    source="Rosset, Zhu & Hastie 2004; Li 2024 talk, Implicit Bias",
+    figure="l2-path",
+)
+def path_rate(frame: polars.DataFrame) -> Finding:
+    """Per seed the exponent of the angle in log 1/λ, mean of the dimensions."""
+    found = slopes(path_angles(frame), "fallen", "value", by=["seed", "d"], log=True)
+    note = f"effect: exponent of the angle in log 1/λ below λ = 1e-2; by d: {by_value(found, 'd')}"
+    return verdict(found, between=(-1.25, -0.75), note=note)
+
+
+@CLAIMS.add(
+    "M-f.duals",
+    "On linear classifiers the KKT multipliers become the dual variables of the support vector machine.",
+    source="Lyu & Li 2020, §4.4; Li 2024 talk, Max-Margin Problem",
+    parts=("svm-far",),
+    figure="svm-far",
+)
+def duals_agree(frame: polars.DataFrame) -> Finding:
+    """Per seed the relative distance of the multipliers at the end."""
+    last = after_training(frame, "hard-margin", "duals")
+    loss = mean(after_training(frame, "margins", "log10-loss")["value"])
+    note = f"effect: ‖λ − λ_svm‖/‖λ_svm‖ at the end, at a mean loss of 10^{loss:.0f}"
+    return verdict(last, below=0.01, within=POSITIVE, note=note)
+
+
+def angles_over_time(frame: polars.DataFrame, *, after: float = _LATE) -> polars.DataFrame:
+    """The angle to the machine and log t, a row for each network and reading, in order of time."""
+    angle = measured(frame, "hard-margin", "angle").select("seed", "d", "step", angle="value")
+    late = with_time(angle, frame, by=["seed", "d"]).filter(polars.col("log_time") >= after)
+    if late.is_empty():
+        raise InputError(f"no training came to log t = {after:g}: train longer")
+    return late.sort("seed", "d", "step")
+
+
+def path_angles(frame: polars.DataFrame) -> polars.DataFrame:
+    """The angle of the L2 path by ``fallen`` = log₁₀ 1/λ, below λ = 1e-2."""
+    path = split_key(measured(frame, "l2-path"), ["side", "penalty"], at="@").filter(
+        polars.col("side") == "angle"
+    )
+    power = polars.col("penalty").str.strip_prefix("1e").cast(polars.Float64)
+    return path.with_columns(fallen=-power).filter(polars.col("fallen") > 2).sort("seed", "d", "fallen")
+
+
+def _first(column: str) -> polars.Expr:
+    return polars.col(column).sort_by("fallen").first()
+
+
+def _last(column: str) -> polars.Expr:
+    return polars.col(column).sort_by("fallen").last()

@@ -1,0 +1,202 @@
+"""M-g to M-j, M-m to M-o, M-q: margins and radii of one network at ever smaller losses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars
+
+from undertow.core.errors import InputError
+from undertow.studies.kit.claim import CORRELATION, POSITIVE, Finding
+from undertow.studies.kit.per_seed import by_value, mean, per_seed, rank_correlation, verdict
+from undertow.studies.kit.readings import after_training, curves, split_key
+from undertow.studies.kit.statements import Claims, PublishedNumbers
+
+__all__ = ["CLAIMS", "PUBLISHED", "radii_by_loss"]
+
+_TALK = "Li 2024 talk, Robustness"
+CLAIMS = Claims(_TALK, parts=("table",), figure="margin-table")
+PUBLISHED = PublishedNumbers("Li 2024, the talk", parts=("table", "longest"))
+_BY = ["seed", "stop_below"]
+_THEOREM = "a theorem (Sokolic et al. 2017), beside radii that are solved or come from above"
+
+
+@CLAIMS.add("M-g", "Training longer raises the normalised margin, from a loss of 10^-10 to one of 10^-20.")
+@CLAIMS.add("M-g.layers", "Also where it is normalised by the product of the layers' norms.", key="by-layers")
+def margin_rises(frame: polars.DataFrame, key: str = "normalised") -> Finding:
+    """Per seed the margin at the loss nearest to 10^-20 over that nearest to 10^-10."""
+    table = after_training(frame, "margins", key).select(*_BY, "value")
+    longer = _nearest(table, -20).join(_nearest(table, -10), on="seed", suffix="_first")
+    ratio = longer.with_columns(value=polars.col("value") / polars.col("value_first"))
+    means = by_value(table, "stop_below", form="10^{place:g}: {mean:.3g}")
+    return verdict(ratio, above=1.0, note=f"effect: ratio of normalised margins; means at {means}")
+
+
+@CLAIMS.add("M-h", "And makes the network slightly more robust, at training points.", figure="robust-curves")
+@CLAIMS.add("M-h.test", "And at test points.", parts=("table-test",), figure="robust-curves")
+def radius_rises(frame: polars.DataFrame) -> Finding:
+    """Per seed the mean attacked radius of the longest training over that of the shortest.
+
+    On points that all models of the seed classify correctly. What is proved stands beside it.
+    """
+    table = radii_by_loss(frame)
+    ends = table.group_by("seed").agg(
+        value=polars.col("attacked").filter(_longest()).mean()
+        / polars.col("attacked").filter(_shortest()).mean()
+    )
+    proved = "certified" if "certified" in table.columns else "product"
+    note = [
+        "effect: ratio of mean attacked L2 radii, longest training over shortest",
+        f"means at {by_value(table, 'stop_below', value='attacked', form=_AT)}",
+        f"{proved} at {by_value(table, 'stop_below', value=proved, form=_AT)}",
+    ]
+    return verdict(ends, above=1.0, within=POSITIVE, note=note)
+
+
+_AT = "10^{place:g}: {mean:.3g}"
+
+
+@CLAIMS.add(
+    "M-i", "R(z) ≥ q/β, with β the product of the layers' norms.", figure="robust-curves", check=_THEOREM
+)
+@CLAIMS.add("M-i.ball", "And with β proved over a ball.", figure="robust-curves", check=_THEOREM, side="ball")
+@CLAIMS.add(
+    "M-i.exact",
+    "And of narrow networks, whose radii are solved.",
+    parts=("clusters-trained",),
+    figure="robust-curves",
+    check=_THEOREM,
+    radius="exact",
+)
+def bound_holds(frame: polars.DataFrame, side: str = "product", radius: str = "attacked") -> Finding:
+    """Per seed the smallest radius over the bound; how loose the bound is stands beside it."""
+    points = split_key(after_training(frame, "point-radii"), ["side", "i"])
+    table = points.pivot("side", index=["seed", "trial", "i"], values="value")
+    if not {side, radius} <= set(table.columns):
+        raise InputError(f"no record of {side} and {radius} radii")
+    ratio = table.filter(polars.col(side) > 0).with_columns(value=polars.col(radius) / polars.col(side))
+    note = f"effect: smallest {radius} radius over q/β ({side}); the mean is {mean(ratio['value']):.3g}"
+    return verdict(ratio, over="min", above=1.0 - 1e-6, note=note)
+
+
+@CLAIMS.add(
+    "M-j",
+    "With a constant rate the margin grows far slower per epoch.",
+    source="Li 2024 talk, Experiments",
+    parts=("rule-loss-based", "rule-constant"),
+    figure="both-rules",
+)
+def constant_is_slower(frame: polars.DataFrame) -> Finding:
+    """Per seed the normalised margin by the loss-based rule minus that at a constant rate, relative, at the end."""
+    rows = curves(frame, "margins", "normalised", by=["part", "seed"])
+    last = rows.filter(polars.col("epoch") == polars.col("epoch").max())
+    both = last.pivot("part", index="seed", values="value")
+    if "rule-loss-based" not in both.columns or "rule-constant" not in both.columns:
+        raise InputError("one of the two rules did not come to the last epoch")
+    fast, slow = polars.col("rule-loss-based"), polars.col("rule-constant")
+    gain = both.with_columns(value=(fast - slow) / polars.max_horizontal(fast.abs(), slow.abs()))
+    note = "effect: (γ̄ by the loss-based rule − γ̄ at a constant rate)/the larger of both, at the last epoch"
+    return verdict(gain, above=0.5, note=note)
+
+
+@CLAIMS.add(
+    "M-n", "Robustness follows the margin, at training points.", parts=("table",), figure="robust-curves"
+)
+@CLAIMS.add("M-n.test", "And at test points.", parts=("table", "table-test"), figure="robust-curves")
+def follows(frame: polars.DataFrame) -> Finding:
+    """Per seed Spearman's correlation of normalised margin and mean attacked radius over its models."""
+    margin = after_training(frame, "margins", "normalised").select(*_BY, margin="value")
+    own = frame.filter(polars.col("part") == polars.lit(frame["part"].unique().sort().to_list()[-1]))
+    radius = radii_by_loss(own).group_by(_BY).agg(polars.col("attacked").mean())
+    trend = rank_correlation(margin.join(radius, on=_BY), "margin", "attacked", by=["seed"])
+    note = "effect: Spearman of normalised margin and mean attacked radius over the models of a seed"
+    return verdict(trend, above=0.0, within=CORRELATION, note=note)
+
+
+@CLAIMS.add(
+    "M-o",
+    "A larger normalised margin goes with better generalisation.",
+    source="Bartlett et al. 2017; Jiang et al. 2020; Li 2024 talk",
+    parts=("starts", "starts-test"),
+    figure="margin-and-error",
+)
+def generalises(frame: polars.DataFrame) -> Finding:
+    """Per seed Spearman's correlation of normalised margin and test error over starts, at equal training loss."""
+    margin = after_training(frame, "margins", "normalised").select("seed", "std", margin="value")
+    error = after_training(frame, "accuracy").select("seed", "std", error=1 - polars.col("value"))
+    both = margin.join(error, on=["seed", "std"]).filter(polars.col("margin") > 0)
+    trend = rank_correlation(both, "margin", "error", by=["seed"]).drop_nulls("value")
+    note = f"effect: Spearman of γ̄ and test error over starts; errors {by_value(both, 'std', value='error')}"
+    return verdict(trend, below=0.0, within=CORRELATION, note=note)
+
+
+@CLAIMS.add(
+    "M-q", "Every training point is close to the boundary.", source="Li 2024 talk, Margin and Robustness"
+)
+@CLAIMS.add(
+    "M-q.test",
+    "And so is every test point.",
+    source="Li 2024 talk, Margin and Robustness",
+    parts=("table-test",),
+)
+def close(frame: polars.DataFrame) -> Finding:
+    """Per seed the largest radius over half the distance to the nearest training point of another class."""
+    table = radii_by_loss(frame).with_columns(value=polars.col("attacked") / polars.col("half"))
+    note = f"effect: largest attacked radius over half the distance to another class; mean {mean(table['value']):.3g}"
+    return verdict(table, over="max", below=1.0, within=POSITIVE, note=note)
+
+
+_PRINTED = {
+    "model-1": (-10.04, 38, "5.65e-5"),
+    "model-2": (-15.12, 75, "9.50e-5"),
+    "model-3": (-20.07, 107, "1.30e-4"),
+    "model-4": (-120.01, 935, "4.61e-4"),
+    "model-5": (-881.51, 10000, "1.18e-3"),
+}
+
+
+def _add_printed(model: str, level: float, epochs: int, margin: str) -> None:
+    for key, how in {"normalised": "by ρ^L", "by-layers": "by the layers' norms"}.items():
+
+        @PUBLISHED.add(f"normalised margin of {model}, {how}", margin, "table of models", key=key)
+        def ours(frame: polars.DataFrame, key: str) -> Sequence[float | None]:
+            return per_seed(_at(after_training(frame, "margins", key), level))
+
+    @PUBLISHED.add(f"epochs of {model}", str(epochs), "table of models")
+    def epochs_of(frame: polars.DataFrame) -> Sequence[float | None]:
+        return per_seed(_at(after_training(frame, "margins", "normalised"), level), "epoch")
+
+
+for _model, (_level, _epochs, _margin) in _PRINTED.items():
+    _add_printed(_model, _level, _epochs, _margin)
+
+
+def radii_by_loss(frame: polars.DataFrame) -> polars.DataFrame:
+    """A row for each point that all models of a seed classify correctly, and model: its radii from all sides."""
+    points = split_key(after_training(frame, "point-radii"), ["side", "i"])
+    table = points.pivot("side", index=[*_BY, "i"], values="value")
+    right = table.filter(polars.col("margin").min().over("seed", "i") > 0).sort(*_BY, "i")
+    if right.is_empty():
+        raise InputError("no point that all models classify correctly")
+    return right
+
+
+def _longest() -> polars.Expr:
+    return polars.col("stop_below") == polars.col("stop_below").min()
+
+
+def _shortest() -> polars.Expr:
+    return polars.col("stop_below") == polars.col("stop_below").max()
+
+
+def _nearest(table: polars.DataFrame, level: float) -> polars.DataFrame:
+    away = (polars.col("stop_below") - level).abs()
+    return table.filter(away == away.min()).select("seed", "value")
+
+
+def _at(table: polars.DataFrame, level: float) -> polars.DataFrame:
+    """The networks that were stopped within a tenth of a printed loss, in decades; none is an error."""
+    own = table.filter(((polars.col("stop_below") - level) / level).abs() < 0.1)
+    if own.is_empty():
+        raise InputError(f"no network was trained to a loss of 10^{level:g}")
+    return own

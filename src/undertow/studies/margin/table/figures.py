@@ -1,0 +1,137 @@
+"""The talk's two figures, margins and loss by both rules and robust accuracy against ε, and what stands beside them."""
+
+from __future__ import annotations
+
+import altair
+import polars
+
+from undertow.drawing.axis import Axis
+from undertow.drawing.line_plot import LinePlot
+from undertow.drawing.scatter_plot import ScatterPlot
+from undertow.studies.kit.data_names import written
+from undertow.studies.kit.readings import after_training, measured
+from undertow.studies.kit.statements import Figures
+from undertow.studies.margin.table.claims import radii_by_loss
+
+__all__ = ["FIGURES"]
+
+FIGURES = Figures(parts=("table",))
+_RADII = 40
+_RULES = {"rule-loss-based": "loss-based rate", "rule-constant": "constant rate"}
+_SHOWN = {"log10-loss": "log₁₀ 𝓛", "normalised": "normalised margin q_min/ρ^L"}
+
+
+@FIGURES.add("margin-table", "Normalised margins at the losses of the table")
+def margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Both normalisations against log₁₀ 1/𝓛, each relative to its value at the largest loss."""
+    names = {"normalised": "by ρ^L", "by-layers": "by the product of the layers' norms"}
+    last = after_training(frame, "margins").filter(polars.col("key").is_in(list(names)))
+    first = polars.col("value").filter(polars.col("stop_below") == polars.col("stop_below").max()).first()
+    shown = last.with_columns(
+        value=polars.col("value") / first.over("seed", "key"),
+        fallen=-polars.col("stop_below"),
+        kind=polars.col("key").replace_strict(names),
+    )
+    return LinePlot(
+        x="fallen",
+        x_axis=Axis("log₁₀ 1/loss", log=True, ticks="data"),
+        y=Axis("margin, relative to the first model's", log=True),
+        colour="kind",
+        points=True,
+        title="Normalised margins of the CNN",
+    ).draw(shown)
+
+
+@FIGURES.add("longest-margin", "Both normalised margins of one network as its loss falls", parts=("longest",))
+def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Margins relative to where every point was first classified, against log₁₀ 1/𝓛."""
+    names = {"normalised": "q_min/ρ^L", "smoothed": "smoothed", "by-layers": "by the layers' norms"}
+    loss = measured(frame, "margins", "log10-loss").select("seed", "step", fallen=-polars.col("value"))
+    rows = measured(frame, "margins").filter(polars.col("key").is_in(list(names)))
+    shown = rows.join(loss.filter(polars.col("fallen") > 0.5), on=["seed", "step"]).filter(
+        polars.col("value") > 0
+    )
+    first = polars.col("value").sort_by("step").first().over("seed", "key")
+    return LinePlot(
+        x="fallen",
+        x_axis=Axis("log₁₀ 1/𝓛", log=True),
+        y=Axis("margin, relative to the first", log=True),
+        colour="kind",
+        colours=list(names.values()),
+        title="The longest run",
+    ).draw(
+        shown.with_columns(value=polars.col("value") / first, kind=polars.col("key").replace_strict(names))
+    )
+
+
+@FIGURES.add("both-rules", "Loss and margin against epochs by both rules", parts=tuple(_RULES))
+def both_rules(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """The talk's first figure: 𝓛 and γ̄ over epochs that were kept."""
+    rows = measured(frame, "margins").filter(polars.col("key").is_in(list(_SHOWN)), polars.col("epoch") > 0)
+    shown = rows.with_columns(
+        rule=polars.col("part").replace_strict(_RULES), panel=polars.col("key").replace_strict(_SHOWN)
+    )
+    return LinePlot(
+        x="epoch",
+        x_axis=Axis("epochs kept", log=True),
+        y=Axis("value"),
+        colour="rule",
+        colours=list(_RULES.values()),
+        column="panel",
+        own_y=True,
+        title="Loss and normalised margin",
+        size=(280, 200),
+    ).draw(shown.sort("key", "epoch"))
+
+
+@FIGURES.add(
+    "robust-curves",
+    "Robust accuracy against ε for every model, train and test",
+    parts=("table", "table-test"),
+)
+def robust_curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """The talk's second figure: the share of points whose attacked radius is above ε; dashed: what is proved."""
+    found = []
+    for part, panel in {"table": "training points", "table-test": "test points"}.items():
+        table = radii_by_loss(frame.filter(polars.col("part") == part))
+        proved = "certified" if "certified" in table.columns else "product"
+        most = float(table["attacked"].max())  # type: ignore[arg-type]
+        for side, kind in {"attacked": "attacked", proved: "proved"}.items():
+            for place in range(_RADII + 1):
+                eps = most * place / _RADII
+                share = (polars.col(side) > eps).mean()
+                own = table.group_by("seed", "stop_below").agg(value=share)
+                found.append(
+                    own.with_columns(eps=polars.lit(eps), panel=polars.lit(panel), kind=polars.lit(kind))
+                )
+    shown = polars.concat(found).with_columns(loss=polars.format("10^{}", polars.col("stop_below")))
+    return LinePlot(
+        x="eps",
+        x_axis=Axis("ε, L2"),
+        y=Axis("share of points that survive", domain=(0.0, 1.0)),
+        colour="loss",
+        legend="loss",
+        dash="kind",
+        dashes={"attacked": [1, 0], "proved": [4, 3]},
+        column="panel",
+        title=f"CNN on {written(frame['data_name'])}" if "data_name" in frame.columns else "CNN",
+        size=(280, 220),
+    ).draw(shown.sort("panel", "stop_below", "eps"))
+
+
+@FIGURES.add(
+    "margin-and-error", "Normalised margin and test error of several starts", parts=("starts", "starts-test")
+)
+def margin_and_error(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """A point for each network, at equal training loss."""
+    margin = after_training(frame, "margins", "normalised").select("seed", "std", margin="value")
+    error = after_training(frame, "accuracy").select("seed", "std", error=1 - polars.col("value"))
+    return ScatterPlot(
+        x="margin",
+        y="error",
+        x_axis=Axis("normalised margin", log=True),
+        y_axis=Axis("test error"),
+        colour="std",
+        legend="start σ",
+        title="Two layers that fit all training points",
+    ).draw(margin.join(error, on=["seed", "std"]).filter(polars.col("margin") > 0))

@@ -1,0 +1,192 @@
+"""The margin study: every claim holds in one made-up world and fails in another; some parts are run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+from undertow.config.grid import StudyConfig
+from undertow.core.errors import InputError
+from undertow.core.validation import validate
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
+from undertow.store.store import Store
+from undertow.studies.kit.claim import Claim, Verdict
+from undertow.studies.kit.made_up import faults
+from undertow.studies.margin import STUDY
+from undertow.studies.margin.curves_of_loss import fallen
+
+GRIDS = {grid.part: grid for grid in STUDY.grids("smoke", "paper")}
+Values = dict[tuple[str, str], float]
+_DISORDER = {-10.0: (2.0, 3.0), -15.0: (3.0, 1.0), -20.0: (1.0, 2.0)}
+"""Margin and radius of the table's models, lower at the end than at the start and in opposite orders."""
+
+
+def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
+    """Numbers of one network at a moment from 0 to 1, as theory has them, or as it has them not."""
+
+    def values(part: str, axes: dict[str, Any], time: float) -> Values:
+        seed, std = axes["seed"], axes.get("std", 0.1)
+        order = int(part[-1]) if part.startswith("rates-") else 2
+        log_time = 5.0 * 40**time  # from 5 to 200
+        exponent = 2 - 2 / order if good else 5.0
+        lost = log_time + exponent * math.log(log_time)
+        if part.startswith("slab"):
+            lost = -0.3 + 1.2 * 10 * time**3
+        level = axes.get("stop_below", -20.0)
+        rising = math.log(lost + 3) if good else 1 / (1 + time)
+        wobble = 1 + 0.001 * seed
+        smoothed = 0.1 * rising * wobble
+        norm = math.exp(math.log(log_time) / order) if good else math.exp(2 * math.log(log_time) / order)
+        start = {"log10-loss": -lost / math.log(10), "order": float(order), "norm": norm}
+        margin = (-level if "table" in part else 20 / std) ** (1 if good else -1)
+        if part == "table" and not good:
+            margin = _DISORDER[level][0]
+        if part.startswith("slab"):
+            margin = 1 + (std if good else -0.5 * (std > 0.5))
+        normalised = margin * wobble if part in ("table", "starts") or part.startswith("slab") else smoothed
+        if part.startswith("clusters"):
+            normalised = 2.0 if good else 0.01
+        if part.startswith("rule"):
+            normalised = 1.0 if (part == "rule-loss-based") == good else 0.1
+        if part in ("monotone", "biased", *(f"rates-{i}" for i in range(1, 5))):
+            gap = 0.5 if good else 3.0
+            normalised = smoothed + gap * math.log(axes.get("n", 10)) / norm**order
+        if part == "biased":
+            start["norm"] = lost**0.4 if good else lost * (2 + math.sin(9 * time))
+        found: Values = {("margins", key): value for key, value in start.items()}
+        found |= {
+            ("margins", "smoothed"): smoothed,
+            ("margins", "normalised"): normalised,
+            ("margins", "by-layers"): normalised,
+            ("steps", "log_time"): log_time,
+            ("hard-margin", "angle"): 1 / log_time if good else 0.2 * log_time**0.1,
+            ("hard-margin", "duals"): (1e-3 if good else 0.5) * wobble,
+            ("direction", "since-last"): (0.05 / (1 + 9 * time) if good else 5.0 * 3**time) * (time > 0),
+            ("accuracy", ""): 0.9 - 0.4 * std,
+            ("linear-likeness", "linearity"): 0.99 if good else 0.5,
+            ("margin-basin", "back"): 1.0 * wobble if good else 0.1,
+        }
+        residual = (0.5 * 0.01**time * 0.5 if good else 0.1 + 0.3 * time) * wobble
+        if part == "lazy":
+            residual = 0.9 if good else 0.1
+        if part.startswith("clusters"):
+            residual = 0.05 if good else 0.5
+        found |= {
+            ("kkt", "residual"): residual,
+            ("kkt", "slackness"): residual,
+            ("kkt", "misalignment"): residual,
+        }
+        for power in (-1, -3, -10, -30, -100):
+            found["l2-path", f"angle@1e{power}"] = 1 / abs(power) if good else 0.2 * abs(power) ** 0.1
+        radius = 0.1 * (2 + time) if good else 0.9 / (1 + time) * (0.3 if axes.get("k") == 2 else 1.0)
+        if part == "robust":
+            radius = 0.8
+        if "table" in part:
+            radius = (-level) ** 0.1 if good else _DISORDER[level][1]
+        for i in range(3):
+            found |= {
+                ("point-radii", f"exact:{i}"): radius * wobble,
+                ("point-radii", f"attacked:{i}"): radius * wobble,
+                ("point-radii", f"half:{i}"): 10.0 if good else 0.1,
+                ("point-radii", f"product:{i}"): 0.01 if good else 5.0,
+                ("point-radii", f"ball:{i}"): 0.02 if good else 5.0,
+                ("point-radii", f"margin:{i}"): 1.0,
+            }
+        return found
+
+    return values
+
+
+def made_up(grid: StudyConfig, values: Callable[[str, dict[str, Any], float], Values]) -> polars.DataFrame:
+    names = {each["name"] for each in grid.probe.measures} | {"steps"}
+    rows: Iterator[dict[str, Any]] = (
+        {
+            "trial": point.trial.id,
+            "part": grid.part,
+            "measure": measure,
+            "key": key,
+            **{name: value for name, value in point.columns.items() if not isinstance(value, list)},
+            "step": moment,
+            "epoch": moment,
+            "value": value,
+        }
+        for point in grid.points
+        for moment in range(25)
+        for (measure, key), value in values(grid.part, point.columns, moment / 24).items()
+        if measure in names
+    )
+    return polars.DataFrame(list(rows), infer_schema_length=None)
+
+
+FRAMES = {good: {part: made_up(grid, world(good)) for part, grid in GRIDS.items()} for good in (True, False)}
+
+
+def judged(claim: Claim, good: bool) -> Verdict:
+    frame = polars.concat([FRAMES[good][part] for part in claim.parts], how="diagonal_relaxed")
+    return claim.test(frame).verdict
+
+
+@pytest.mark.parametrize("claim", STUDY.claims, ids=lambda claim: claim.id)
+def test_a_claim_holds_in_one_world_and_fails_in_the_other(claim: Claim) -> None:
+    assert judged(claim, True) == Verdict.HOLDS
+    assert judged(claim, False) == Verdict.FAILS
+
+
+def test_the_study_names_what_it_has() -> None:
+    assert faults(STUDY) == []
+
+
+@pytest.mark.parametrize("figure", STUDY.figures, ids=lambda figure: figure.name)
+def test_figures_are_drawn_from_made_up_records(figure: Any) -> None:
+    frame = polars.concat([FRAMES[True][part] for part in figure.parts], how="diagonal_relaxed")
+    if figure.name == "svm-plane":
+        with pytest.raises(InputError):
+            figure.draw(frame)  # no coordinates in these records; the run below has them
+    else:
+        assert figure.draw(frame).to_dict()
+
+
+def test_a_decrease_is_added_up_and_a_rise_is_not() -> None:
+    table = polars.DataFrame({"seed": [0] * 4, "step": [0, 1, 2, 3], "v": [1.0, 0.5, 3.0, 2.0]})
+    assert fallen(table, "v", by=["seed"])["value"].to_list() == [(0.5 + 1.0) / 2.0]
+
+
+def test_printed_numbers_are_found_where_a_network_was_trained_so_far() -> None:
+    frame = polars.concat([FRAMES[True][part] for part in ("table", "longest")], how="diagonal_relaxed")
+    first = next(
+        number for number in STUDY.published if number.what.startswith("normalised margin of model-1")
+    )
+    assert len(first.ours(frame)) == 10
+    last = next(number for number in STUDY.published if "model-5" in number.what)
+    with pytest.raises(InputError, match="no network was trained"):
+        last.ours(frame)
+
+
+def test_linear_networks_turn_to_the_machine_and_narrow_ones_have_radii(tmp_path: Path) -> None:
+    """Two parts as they are, on two seeds: what measures write is what claims and figures read."""
+    store = Store(tmp_path)
+    for part in ("svm", "orthogonal-fixed", "robust"):
+        settings = STUDY.settings("smoke", "paper", parts=[part])[part]
+        small = validate(StudyConfig, {**settings, "grid": {**settings["grid"], "seed": [0, 1]}})
+        assert sweep(store, small, engine=Here()).complete
+    frame = store.frame()
+    for claim in STUDY.claims:
+        if set(claim.parts) <= {"svm", "orthogonal-fixed"}:
+            finding = claim.test(frame.filter(polars.col("part").is_in(claim.parts)))
+            assert finding.n == 2, claim.id
+            assert finding.effect is not None, claim.id
+    plane = next(figure for figure in STUDY.figures if figure.name == "svm-plane")
+    assert plane.draw(frame.filter(polars.col("part") == "svm")).to_dict()
+    angles = frame.filter(polars.col("measure") == "hard-margin", polars.col("key") == "angle")
+    ends = (
+        angles.sort("step")
+        .group_by("trial")
+        .agg(polars.col("value").first().alias("a"), polars.col("value").last().alias("b"))
+    )
+    assert (ends["b"] < ends["a"]).all()
