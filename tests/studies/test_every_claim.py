@@ -23,7 +23,9 @@ _FACTORS = {
 _RATES = "main remaining replacement remaining_bound replacement_bound inequality dropped exact measured"
 _KEYS: dict[str, dict[str, str]] = {
     "accuracy": {"": "share"},
-    "loss": {"mean": "positive"},
+    "loss": {"mean": "positive", "log10": "any"},
+    "sharpness": {"": "positive"},
+    "attacked-radius": {"radius": "positive", "relative": "positive"},
     "stable-rank": {"hidden.weight": "positive"},
     "collaboration": {f"activation:{key}": kind for key, kind in {**_FACTORS, "energy": "positive"}.items()},
     "printed-collaboration": {
@@ -72,6 +74,9 @@ _RADII = {
 TESTED_ELSEWHERE = {
     "C-n.frozen": "a share within a tenth of 1",
     "C-n.smooth": "two shares within a tenth of 0",
+    **dict.fromkeys(
+        ("B-b.hovers", "B-b.hovers-linear", "B-c.heavy-ball", "B-c.nesterov"), "a ratio between two lines"
+    ),
     **dict.fromkeys(("F-f", "F-i"), "a share below 0.05 in eight parts at once"),
     **dict.fromkeys(("F-m.blocks", "F-m.blocks.centred"), "thirty neurons in two blocks"),
     **dict.fromkeys(("F-m.diagonal", "F-m.diagonal.centred"), "thirty neurons on a diagonal"),
@@ -80,7 +85,7 @@ TESTED_ELSEWHERE = {
         "not at smoke scale",
     ),
 }
-"""What chance does not meet: test_growth.py, test_feature_claims.py and test_feature_rows.py have records of these."""
+"""What chance does not meet: test_growth.py, test_feature_*.py and test_other_biases.py have records of these."""
 
 
 def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from undertow.data.axis_clusters import AxisClustersData
+from undertow.data.chebyshev import ChebyshevData
 from undertow.data.clusters import ClustersData
 from undertow.data.data_section import DataSection
+from undertow.data.linear_map import LinearMapData
 from undertow.data.lower_bound import LowerBoundData
 from undertow.data.mixture import MixtureData
 from undertow.data.named_data import NamedData
@@ -22,6 +24,8 @@ DATA_SETS: tuple[type[DataSection], ...] = (
     SlabsData,
     LowerBoundData,
     SeparableData,
+    ChebyshevData,
+    LinearMapData,
     FeaturesData,
     NamedData,
     TableData,

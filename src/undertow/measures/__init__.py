@@ -29,6 +29,7 @@ MEASURES = MeasureRegistry(
         truth={"adversarial@*": "above", "upper@*": "below", "gap@*": "below", "holds_up_to": "below"},
     ),
     Listed("robust-accuracy", "undertow.measures.robust_accuracy:RobustAccuracy", truth="below"),
+    Listed("attacked-radius", "undertow.measures.attacked_radius:AttackedRadius", truth="below"),
     Listed("spectrum", "undertow.measures.spectrum:Spectrum"),
     Listed("chain", "undertow.measures.chain:Chain"),
     Listed("printed-collaboration", "undertow.measures.printed:PrintedCollaboration"),

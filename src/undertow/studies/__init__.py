@@ -15,6 +15,7 @@ __all__ = ["STUDIES", "find"]
 STUDIES = {
     "co-correlation": "undertow.studies.co_correlation",
     "feature-averaging": "undertow.studies.feature_averaging",
+    "other-biases": "undertow.studies.other_biases",
     "stable-rank": "undertow.studies.stable_rank",
 }
 

@@ -1,0 +1,72 @@
+"""The study of other biases: its claims on made-up records with known answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars
+import pytest
+
+from undertow.studies.kit.claim import Verdict
+from undertow.studies.other_biases import STUDY
+
+CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
+
+
+def edge_records(
+    sharpness: Callable[[float, int], float], *, loss: Callable[[int], float], seeds: int = 10
+) -> polars.DataFrame:
+    """Sharpness as a function of the threshold 2/η and the step, for a flow (2/η = 400) and an edge (2/η = 40)."""
+    rows: list[dict[str, Any]] = []
+    for threshold in (400.0, 40.0):
+        for seed in range(seeds):
+            about = {"seed": seed, "learning_rate": 2 / threshold, "trial": f"{threshold} {seed}"}
+            for step in range(0, 101, 5):
+                values = {("sharpness", ""): sharpness(threshold, step) * (1 + 0.001 * seed)}
+                values |= {("loss", "mean"): 10 ** loss(step), ("loss", "log10"): loss(step)}
+                rows += [
+                    {**about, "step": step, "measure": measure, "key": key, "value": value}
+                    for (measure, key), value in values.items()
+                ]
+    return polars.DataFrame(rows)
+
+
+def stops_at_the_edge(threshold: float, step: int) -> float:
+    return min(10.0 + 2 * step, 1.02 * threshold)
+
+
+@pytest.mark.parametrize(
+    ("claim", "sharpness", "expected"),
+    [
+        ("B-a.reaches", stops_at_the_edge, Verdict.HOLDS),
+        ("B-a.reaches", lambda threshold, step: min(10.0 + 2 * step, 0.95 * threshold), Verdict.FAILS),
+        ("B-b.hovers", stops_at_the_edge, Verdict.HOLDS),
+        ("B-b.hovers", lambda _, step: 10.0 + 2 * step, Verdict.FAILS),  # goes on beyond the edge
+        ("B-a.rises", stops_at_the_edge, Verdict.HOLDS),
+        ("B-a.rises", lambda _, step: 50.0 - 0.4 * step, Verdict.FAILS),
+        ("B-c.heavy-ball", lambda threshold, step: min(10.0 + 4 * step, 1.95 * threshold), Verdict.HOLDS),
+        ("B-c.heavy-ball", stops_at_the_edge, Verdict.UNDECIDED),  # at 2/η, never at its own threshold
+        ("B-c.nesterov", lambda threshold, step: min(10.0 + 4 * step, 0.7 * threshold), Verdict.HOLDS),
+        ("B-c.nesterov", lambda threshold, step: min(10.0 + 4 * step, 2 * threshold), Verdict.FAILS),
+        ("B-d.late", lambda _, step: 20.0 - 0.1 * abs(step - 20), Verdict.HOLDS),
+    ],
+)
+def test_the_edge_is_found_where_it_is(
+    claim: str, sharpness: Callable[[float, int], float], expected: Verdict
+) -> None:
+    assert CLAIMS[claim](edge_records(sharpness, loss=lambda step: -step / 50)).verdict is expected
+
+
+def test_a_flow_below_the_threshold_says_nothing_of_the_edge() -> None:
+    frame = edge_records(lambda *_: 20.0, loss=lambda step: -step / 50)
+    with pytest.raises(Exception, match="no network to decide on"):
+        CLAIMS["B-a.reaches"](frame)
+
+
+def test_a_loss_that_rises_at_times_is_told_from_one_that_does_not() -> None:
+    bumpy = edge_records(stops_at_the_edge, loss=lambda step: -step / 50 + 0.3 * (step % 10 == 0))
+    smooth = edge_records(stops_at_the_edge, loss=lambda step: -step / 50)
+    assert CLAIMS["B-b.bumpy"](bumpy).verdict is Verdict.HOLDS
+    assert CLAIMS["B-b.bumpy"](smooth).effect == 0.0
+    assert CLAIMS["B-b.falls"](bumpy).verdict is Verdict.HOLDS
