@@ -25,6 +25,11 @@ _KEYS: dict[str, dict[str, str]] = {
     "accuracy": {"": "share"},
     "loss": {"mean": "positive", "log10": "any"},
     "sharpness": {"": "positive"},
+    "completion": {
+        **dict.fromkeys(("error", "rank"), "positive"),
+        **{f"sigma:{place}": "positive" for place in range(4)},
+    },
+    "nuclear": dict.fromkeys(("error", "rank", "moved"), "positive"),
     "attacked-radius": {"radius": "positive", "relative": "positive"},
     "stable-rank": {"hidden.weight": "positive"},
     "collaboration": {f"activation:{key}": kind for key, kind in {**_FACTORS, "energy": "positive"}.items()},
@@ -74,6 +79,7 @@ _RADII = {
 TESTED_ELSEWHERE = {
     "C-n.frozen": "a share within a tenth of 1",
     "C-n.smooth": "two shares within a tenth of 0",
+    "B-a.reaches-linear": "a flow beyond the threshold, and no other",
     **dict.fromkeys(
         ("B-b.hovers", "B-b.hovers-linear", "B-c.heavy-ball", "B-c.nesterov"), "a ratio between two lines"
     ),

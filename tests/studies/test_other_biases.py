@@ -8,6 +8,7 @@ from typing import Any
 import polars
 import pytest
 
+from undertow.core.errors import InputError
 from undertow.studies.kit.claim import Verdict
 from undertow.studies.other_biases import STUDY
 
@@ -41,7 +42,10 @@ def stops_at_the_edge(threshold: float, step: int) -> float:
     [
         ("B-a.reaches", stops_at_the_edge, Verdict.HOLDS),
         ("B-a.reaches", lambda threshold, step: min(10.0 + 2 * step, 0.95 * threshold), Verdict.FAILS),
+        ("B-a.reaches-linear", stops_at_the_edge, Verdict.HOLDS),
+        ("B-a.reaches-linear", lambda threshold, step: min(10.0 + 2 * step, 0.9 * threshold), Verdict.FAILS),
         ("B-b.hovers", stops_at_the_edge, Verdict.HOLDS),
+        ("B-b.hovers-linear", stops_at_the_edge, Verdict.HOLDS),
         ("B-b.hovers", lambda _, step: 10.0 + 2 * step, Verdict.FAILS),  # goes on beyond the edge
         ("B-a.rises", stops_at_the_edge, Verdict.HOLDS),
         ("B-a.rises", lambda _, step: 50.0 - 0.4 * step, Verdict.FAILS),
@@ -60,7 +64,7 @@ def test_the_edge_is_found_where_it_is(
 
 def test_a_flow_below_the_threshold_says_nothing_of_the_edge() -> None:
     frame = edge_records(lambda *_: 20.0, loss=lambda step: -step / 50)
-    with pytest.raises(Exception, match="no network to decide on"):
+    with pytest.raises(InputError, match="no network to decide on"):
         CLAIMS["B-a.reaches"](frame)
 
 
@@ -70,3 +74,47 @@ def test_a_loss_that_rises_at_times_is_told_from_one_that_does_not() -> None:
     assert CLAIMS["B-b.bumpy"](bumpy).verdict is Verdict.HOLDS
     assert CLAIMS["B-b.bumpy"](smooth).effect == 0.0
     assert CLAIMS["B-b.falls"](bumpy).verdict is Verdict.HOLDS
+
+
+def completion_records(
+    sigma: Callable[[int, int, float], float], *, error: Callable[[int], float], rank: Callable[[int], float]
+) -> polars.DataFrame:
+    """Products of two to four matrices: σ as a function of depth, place and progress; error and rank of depth."""
+    rows: list[dict[str, Any]] = []
+    for depth in (2, 3, 4):
+        for seed in range(10):
+            about = {"depth": depth, "start": 1e-3, "seed": seed, "trial": f"{depth} {seed}"}
+            for step in range(0, 101, 5):
+                values = {("completion", f"sigma:{k}"): sigma(depth, k, step / 100) for k in range(4)}
+                if step == 100:
+                    values |= {
+                        ("completion", "error"): error(depth) * (1 + 0.01 * seed),
+                        ("nuclear", "error"): 0.3,
+                    }
+                    values |= {("completion", "rank"): rank(depth) + 0.01 * seed, ("nuclear", "rank"): 3.0}
+                    values |= {("loss", "log10"): -3.0}
+                rows += [
+                    {**about, "step": step, "measure": measure, "key": key, "value": value}
+                    for (measure, key), value in values.items()
+                ]
+    return polars.DataFrame(rows)
+
+
+@pytest.mark.parametrize(("deeper", "expected"), [(True, Verdict.HOLDS), (False, Verdict.FAILS)])
+def test_low_rank_is_learned_step_by_step_or_at_once(deeper: bool, expected: Verdict) -> None:
+    frame = completion_records(
+        lambda _, k, t: float(t > 0.2 * (k + 1)) if deeper else t,
+        error=lambda depth: 0.5 / depth**2 if deeper else 0.2 * depth,
+        rank=lambda depth: 5.0 - depth if deeper else 2.0 + depth,
+    )
+    for claim in ("B-k", "B-l", "B-m"):
+        assert CLAIMS[claim](frame).verdict is expected, claim
+
+
+def test_products_that_have_not_fitted_say_nothing() -> None:
+    frame = completion_records(lambda *_: 1.0, error=lambda _: 0.1, rank=lambda _: 2.0)
+    late = frame.with_columns(
+        value=polars.when(polars.col("measure") == "loss").then(-1.0).otherwise("value")
+    )
+    with pytest.raises(InputError, match="train longer"):
+        CLAIMS["B-m"](late)

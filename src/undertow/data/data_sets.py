@@ -8,6 +8,7 @@ from undertow.data.clusters import ClustersData
 from undertow.data.data_section import DataSection
 from undertow.data.linear_map import LinearMapData
 from undertow.data.lower_bound import LowerBoundData
+from undertow.data.matrix_entries import MatrixEntriesData
 from undertow.data.mixture import MixtureData
 from undertow.data.named_data import NamedData
 from undertow.data.network_features import FeaturesData
@@ -26,6 +27,7 @@ DATA_SETS: tuple[type[DataSection], ...] = (
     SeparableData,
     ChebyshevData,
     LinearMapData,
+    MatrixEntriesData,
     FeaturesData,
     NamedData,
     TableData,

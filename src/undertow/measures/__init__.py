@@ -30,6 +30,8 @@ MEASURES = MeasureRegistry(
     ),
     Listed("robust-accuracy", "undertow.measures.robust_accuracy:RobustAccuracy", truth="below"),
     Listed("attacked-radius", "undertow.measures.attacked_radius:AttackedRadius", truth="below"),
+    Listed("completion", "undertow.measures.completion:Completion"),
+    Listed("nuclear", "undertow.measures.nuclear:NuclearBaseline"),
     Listed("spectrum", "undertow.measures.spectrum:Spectrum"),
     Listed("chain", "undertow.measures.chain:Chain"),
     Listed("printed-collaboration", "undertow.measures.printed:PrintedCollaboration"),
