@@ -38,7 +38,7 @@ def unseen_error(found: Tensor, matrix: Tensor, seen: Tensor) -> float:
 
 
 class Completion(NamedMeasure):
-    """A product beside the matrix: ``error`` over entries not seen, ``rank`` (effective), singular values ``sigma:0`` ….
+    """``error`` of a product over the entries not seen, its effective ``rank``, and singular values ``sigma:0`` ….
 
     >>> from undertow.data.matrix_entries import matrix_entries
     >>> from undertow.models import MatrixProduct

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import polars
 
-from undertow.core.errors import InputError
 from undertow.studies.kit.claim import Finding
 from undertow.studies.kit.per_seed import by_value, verdict
 from undertow.studies.kit.readings import after_training, compared, measured, split_key
@@ -27,12 +26,11 @@ def singular_values(frame: polars.DataFrame) -> polars.DataFrame:
 
 
 def fitted(frame: polars.DataFrame, measure: str, key: str) -> polars.DataFrame:
-    """A number after training, of the networks that fit the entries seen."""
-    loss = after_training(frame, "loss", "log10").filter(polars.col("value") <= _FITTED)
-    table = after_training(frame, measure, key).join(loss.select("trial"), on="trial")
-    if table.is_empty():
-        raise InputError(f"no network came down to a loss of 10^{_FITTED:g}: train longer")
-    return table.select(*_NETWORK, "value").sort(*_NETWORK)
+    """A number after training; not known (NaN) of networks that do not fit the entries seen, which decides nothing."""
+    loss = after_training(frame, "loss", "log10").select("trial", fits=polars.col("value") <= _FITTED)
+    table = after_training(frame, measure, key).join(loss, on="trial")
+    value = polars.when("fits").then("value").otherwise(float("nan"))
+    return table.select(*_NETWORK, value=value).sort(*_NETWORK)
 
 
 def errors_after_training(frame: polars.DataFrame) -> polars.DataFrame:

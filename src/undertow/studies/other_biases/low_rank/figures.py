@@ -45,7 +45,7 @@ def by_depth(frame: polars.DataFrame) -> altair.TopLevelMixin:
     tables = []
     for key, panel in names.items():
         for measure, curve in (("completion", "product of matrices"), ("nuclear", "least nuclear norm")):
-            table = fitted(frame, measure, key)
+            table = fitted(frame, measure, key).drop_nans()
             tables.append(table.with_columns(panel=polars.lit(panel), curve=polars.lit(curve)))
     return LinePlot(
         x="depth",
