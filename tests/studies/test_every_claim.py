@@ -30,8 +30,12 @@ _KEYS: dict[str, dict[str, str]] = {
         **{f"sigma:{place}": "positive" for place in range(4)},
     },
     "nuclear": dict.fromkeys(("error", "rank", "moved"), "positive"),
+    "late-generalisation": {
+        **dict.fromkeys(("seen", "unseen", "frequency"), "share"),
+        **dict.fromkeys(("log10_loss", "margin"), "any"),
+    },
     "attacked-radius": {"radius": "positive", "relative": "positive"},
-    "stable-rank": {"hidden.weight": "positive"},
+    "stable-rank": dict.fromkeys(("hidden.weight", "hidden1.weight"), "positive"),
     "collaboration": {f"activation:{key}": kind for key, kind in {**_FACTORS, "energy": "positive"}.items()},
     "printed-collaboration": {
         f"{formula}:{norms}": "share"
@@ -79,6 +83,7 @@ _RADII = {
 TESTED_ELSEWHERE = {
     "C-n.frozen": "a share within a tenth of 1",
     "C-n.smooth": "two shares within a tenth of 0",
+    **dict.fromkeys(("B-i.start", "B-i.decay"), "two accuracies that pass their lines late"),
     "B-a.reaches-linear": "a flow beyond the threshold, and no other",
     **dict.fromkeys(
         ("B-b.hovers", "B-b.hovers-linear", "B-c.heavy-ball", "B-c.nesterov"), "a ratio between two lines"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -119,3 +120,38 @@ def test_products_that_have_not_fitted_say_nothing() -> None:
     assert CLAIMS["B-m"](frame).verdict is Verdict.HOLDS
     assert CLAIMS["B-m"](late).verdict is Verdict.UNDECIDED
     assert "10 of 10 seeds have no such number" in CLAIMS["B-m"](late).note
+
+
+def grokking_records(jump: Callable[[float, float], float], *, after: float) -> polars.DataFrame:
+    """Networks that fit at step 10 and generalise at ``jump(α, λ)`` of 1000 steps; the rest changes by ``after``."""
+    rows: list[dict[str, Any]] = []
+    readings = [("late-generalisation", "margin"), ("late-generalisation", "frequency")]
+    readings += [("stable-rank", "hidden1.weight"), ("attacked-radius", "relative")]
+    for gain, decay, seed in itertools.product((1.0, 2.0), (1.5, 3.0), range(10)):
+        about = {"gain": gain, "weight_decay": decay, "seed": seed}
+        when = jump(gain, decay) + 0.1 * seed
+        for step in range(0, 1001, 10):
+            values = {("late-generalisation", "seen"): float(step >= 10)}
+            values |= {("late-generalisation", "unseen"): float(step >= when)}
+            values |= dict.fromkeys(readings, 1.0 + after * (step >= when))
+            rows += [
+                {**about, "step": step, "measure": measure, "key": key, "value": value}
+                for (measure, key), value in values.items()
+            ]
+    return polars.DataFrame(rows)
+
+
+def test_generalising_late_holds_and_at_once_fails() -> None:
+    late = grokking_records(lambda gain, decay: 200 * gain / decay, after=0.5)
+    soon = grokking_records(lambda gain, decay: 4 * decay / gain, after=-0.5)
+    for claim in ("B-h", "B-i.start", "B-i.decay", "B-j.margin", "B-j.frequency", "B-o"):
+        assert CLAIMS[claim](late).verdict is Verdict.HOLDS, claim
+        assert CLAIMS[claim](soon).verdict is Verdict.FAILS, claim
+    assert CLAIMS["B-j.rank"](late).verdict is Verdict.FAILS
+    assert CLAIMS["B-j.rank"](soon).verdict is Verdict.HOLDS
+
+
+def test_networks_that_never_generalise_do_not_do_so_late() -> None:
+    never = grokking_records(lambda *_: 2000.0, after=0.5)
+    assert CLAIMS["B-h"](never).verdict is Verdict.UNDECIDED
+    assert CLAIMS["B-o"](never).verdict is Verdict.UNDECIDED

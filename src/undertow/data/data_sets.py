@@ -10,6 +10,7 @@ from undertow.data.linear_map import LinearMapData
 from undertow.data.lower_bound import LowerBoundData
 from undertow.data.matrix_entries import MatrixEntriesData
 from undertow.data.mixture import MixtureData
+from undertow.data.modular_addition import ModularAdditionData
 from undertow.data.named_data import NamedData
 from undertow.data.network_features import FeaturesData
 from undertow.data.separable import SeparableData
@@ -28,6 +29,7 @@ DATA_SETS: tuple[type[DataSection], ...] = (
     ChebyshevData,
     LinearMapData,
     MatrixEntriesData,
+    ModularAdditionData,
     FeaturesData,
     NamedData,
     TableData,
