@@ -83,7 +83,7 @@ _RADII = {
 TESTED_ELSEWHERE = {
     "C-n.frozen": "a share within a tenth of 1",
     "C-n.smooth": "two shares within a tenth of 0",
-    **dict.fromkeys(("B-i.start", "B-i.decay"), "two accuracies that pass their lines late"),
+    **dict.fromkeys(("B-h", "B-i.start", "B-i.decay"), "two accuracies that pass their lines late"),
     "B-a.reaches-linear": "a flow beyond the threshold, and no other",
     **dict.fromkeys(
         ("B-b.hovers", "B-b.hovers-linear", "B-c.heavy-ball", "B-c.nesterov"), "a ratio between two lines"

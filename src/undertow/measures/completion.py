@@ -70,10 +70,11 @@ class _OfMatrix:
     seen: Tensor
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
-        if not hasattr(net, "product"):
+        product = getattr(net, "product", None)
+        if not callable(product):
             raise ModelError(f"{self.name} reads a product of matrices: choose the model matrix-product.")
         with torch.no_grad():
-            found = net.product().double().cpu()
+            found: Tensor = product().double().cpu()
         values = torch.linalg.svdvals(found)
         yield "error", unseen_error(found, self.matrix, self.seen), None
         yield "rank", effective_rank(values), None

@@ -56,13 +56,15 @@ def long_after(frame: polars.DataFrame) -> Finding:
 def delays(frame: polars.DataFrame, axis: str) -> Finding:
     """Per seed log₁₀ of the steps to generalise at the largest value of the axis over those at the smallest."""
     table = jumps(frame).with_columns(polars.col("generalises").fill_null(polars.col("all")))
-    ends = table[axis].max(), table[axis].min()
+    values = table[axis].sort().to_list()
+    ends = values[-1], values[0]
     others = [name for name in _NETWORK if name != axis]
     both = compared(table, axis, *ends, value="generalises", on=others)
     both = both.with_columns(value=polars.col("ratio").log10())
     means = by_value(table, axis, value="generalises", form="{place:.3g}: {mean:.0f}")
     note = (f"effect: log₁₀ of steps at {axis} {ends[0]:.3g} over {ends[1]:.3g}", f"steps by {axis}: {means}")
-    return verdict(both, note=note, **({"above": 0.0} if axis == "gain" else {"below": 0.0}))
+    above, below = (0.0, None) if axis == "gain" else (None, 0.0)
+    return verdict(both, above=above, below=below, note=note)
 
 
 @CLAIMS.add(
@@ -111,7 +113,8 @@ def through_the_jump(frame: polars.DataFrame, reading: tuple[str, str], falls: b
         f"effect: {reading[1]} at the end less that when it has fitted",
         f"{mean(table['before']):.3g} and then {mean(table['after']):.3g} in the mean",
     )
-    return verdict(table, note=note, **({"below": 0.0} if falls else {"above": 0.0}))
+    above, below = (None, 0.0) if falls else (0.0, None)
+    return verdict(table, above=above, below=below, note=note)
 
 
 def _usual(table: polars.DataFrame) -> polars.DataFrame:

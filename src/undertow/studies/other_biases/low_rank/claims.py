@@ -68,7 +68,7 @@ def one_after_the_other(frame: polars.DataFrame) -> Finding:
 def deeper_is_lower(frame: polars.DataFrame) -> Finding:
     """Per seed the effective rank of the deepest product less that of two layers."""
     table = fitted(frame, "completion", "rank")
-    deepest = table["depth"].max()
+    deepest = max(table["depth"].to_list())
     both = compared(table, "depth", deepest, 2, value="value", on=["start", "seed"])
     note = (
         f"effect: effective rank of depth {deepest} less that of depth 2",

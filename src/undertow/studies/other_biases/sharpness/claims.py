@@ -212,8 +212,8 @@ def follows_the_rate(frame: polars.DataFrame, key: str) -> Finding:
     ranks = rank_correlation(table, "learning_rate", "value", by=["seed"])
     means = by_value(table.with_columns(edge=2 / rate), "edge", form="{place:.0f}: {mean:.3g}")
     note = (f"effect: Spearman of η and {key} at equal loss", f"{key} by 2/η: {means}")
-    side = {"below": 0.0} if key == "sharpness" else {"above": 0.0}
-    return verdict(ranks, within=CORRELATION, note=note, **side)
+    below, above = (0.0, None) if key == "sharpness" else (None, 0.0)
+    return verdict(ranks, below=below, above=above, within=CORRELATION, note=note)
 
 
 PUBLISHED.add("sharpness at the edge over 2/η", "about 1.025 to 1.05 at η = 0.01", "Fig 1")(

@@ -11,6 +11,7 @@ from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.readings import after_training, measured
 from undertow.studies.kit.statements import Figures
 from undertow.studies.other_biases.sharpness.claims import over_training
+from undertow.theory.edge_of_stability import Momentum
 
 __all__ = ["FIGURES"]
 
@@ -48,7 +49,7 @@ def sharpening(frame: polars.DataFrame, what: str) -> altair.TopLevelMixin:
 )
 def with_momentum(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """A panel for each method, its threshold at 1."""
-    own = {
+    own: dict[str, tuple[Momentum, str]] = {
         "edge-heavy-ball": ("heavy-ball", "heavy ball, (2+2β)/η"),
         "edge-nesterov": ("nesterov", "Nesterov, (2+2β)/((1+2β)η)"),
     }
