@@ -34,6 +34,7 @@ _KEYS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("seen", "unseen", "frequency"), "share"),
         **dict.fromkeys(("log10_loss", "margin"), "any"),
     },
+    "frequency-residuals": {f"{kind}:{k}": "share" for kind in ("residual", "kept") for k in (1, 2, 4)},
     "attacked-radius": {"radius": "positive", "relative": "positive"},
     "stable-rank": dict.fromkeys(("hidden.weight", "hidden1.weight"), "positive"),
     "collaboration": {f"activation:{key}": kind for key, kind in {**_FACTORS, "energy": "positive"}.items()},

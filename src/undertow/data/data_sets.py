@@ -6,6 +6,7 @@ from undertow.data.axis_clusters import AxisClustersData
 from undertow.data.chebyshev import ChebyshevData
 from undertow.data.clusters import ClustersData
 from undertow.data.data_section import DataSection
+from undertow.data.fourier_sum import FourierSumData
 from undertow.data.linear_map import LinearMapData
 from undertow.data.lower_bound import LowerBoundData
 from undertow.data.matrix_entries import MatrixEntriesData
@@ -28,6 +29,7 @@ DATA_SETS: tuple[type[DataSection], ...] = (
     SeparableData,
     ChebyshevData,
     LinearMapData,
+    FourierSumData,
     MatrixEntriesData,
     ModularAdditionData,
     FeaturesData,

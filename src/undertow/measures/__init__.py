@@ -62,6 +62,7 @@ MEASURES = MeasureRegistry(
     Listed("margins", "undertow.measures.margins:Margins"),
     Listed("direction", "undertow.measures.direction:DirectionOfWeights"),
     Listed("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
+    Listed("frequency-residuals", "undertow.measures.frequency_residuals:FrequencyResiduals"),
     Listed("late-generalisation", "undertow.measures.late_generalisation:LateGeneralisation"),
     Listed("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),
     Listed(
