@@ -27,7 +27,8 @@ def sines(scale: Scale) -> dict[str, Any]:
     size = _SIZES[scale]
     start = {"name": "fan-in", "gain": 2**0.5, "bias": _DEFAULT}
     measures = [
-        {"name": "frequency-residuals", "noise": size.noise, "every": size.every},
+        {"name": "frequency-residuals", "noise": size.noise, "every": "end"},
+        {"name": "frequency-residuals", "every": size.every},
         {"name": "energy", "every": "ends"},
     ]
     return {
