@@ -24,8 +24,20 @@ _RATES = "main remaining replacement remaining_bound replacement_bound inequalit
 _WEIGHT_NORMS = ("1", "2", "inf", "spectral")
 _KEYS: dict[str, dict[str, str]] = {
     "accuracy": {"": "share"},
-    "loss": {"mean": "positive"},
-    "stable-rank": {"hidden.weight": "positive"},
+    "loss": {"mean": "positive", "log10": "any"},
+    "sharpness": {"": "positive"},
+    "completion": {
+        **dict.fromkeys(("error", "rank"), "positive"),
+        **{f"sigma:{place}": "positive" for place in range(4)},
+    },
+    "nuclear": dict.fromkeys(("error", "rank", "moved"), "positive"),
+    "late-generalisation": {
+        **dict.fromkeys(("seen", "unseen", "frequency"), "share"),
+        **dict.fromkeys(("log10_loss", "margin"), "any"),
+    },
+    "frequency-residuals": {f"{kind}:{k}": "share" for kind in ("residual", "kept") for k in (1, 2, 4)},
+    "attacked-radius": {"radius": "positive", "relative": "positive"},
+    "stable-rank": dict.fromkeys(("hidden.weight", "hidden1.weight"), "positive"),
     "collaboration": {f"activation:{key}": kind for key, kind in {**_FACTORS, "energy": "positive"}.items()},
     "printed-collaboration": {
         f"{formula}:{norms}": "share"
@@ -98,6 +110,11 @@ _RADII = {
 TESTED_ELSEWHERE = {
     "C-n.frozen": "a share within a tenth of 1",
     "C-n.smooth": "two shares within a tenth of 0",
+    **dict.fromkeys(("B-h", "B-i.start", "B-i.decay"), "two accuracies that pass their lines late"),
+    "B-a.reaches-linear": "a flow beyond the threshold, and no other",
+    **dict.fromkeys(
+        ("B-b.hovers", "B-b.hovers-linear", "B-c.heavy-ball", "B-c.nesterov"), "a ratio between two lines"
+    ),
     **dict.fromkeys(("F-f", "F-i"), "a share below 0.05 in eight parts at once"),
     **dict.fromkeys(("F-m.blocks", "F-m.blocks.centred"), "thirty neurons in two blocks"),
     **dict.fromkeys(("F-m.diagonal", "F-m.diagonal.centred"), "thirty neurons on a diagonal"),
@@ -125,8 +142,8 @@ TESTED_ELSEWHERE = {
         (claim.id for claim in find("margin").claims), "two worlds of its own, in test_margin.py"
     ),
 }
-"""What chance does not meet: test_growth.py, test_feature_claims.py, test_feature_rows.py, test_stable_rank.py and
-test_optimisers.py do."""
+"""What chance does not meet: test_growth.py, test_feature_*.py, test_stable_rank.py, test_optimisers.py,
+test_margin.py and test_other_biases.py do."""
 
 
 def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:

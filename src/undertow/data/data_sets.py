@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from undertow.data.axis_clusters import AxisClustersData
+from undertow.data.chebyshev import ChebyshevData
 from undertow.data.clusters import ClustersData
 from undertow.data.data_section import DataSection
 from undertow.data.equal_cosines import EqualCosinesData
+from undertow.data.fourier_sum import FourierSumData
+from undertow.data.linear_map import LinearMapData
 from undertow.data.lower_bound import LowerBoundData
+from undertow.data.matrix_entries import MatrixEntriesData
 from undertow.data.mixture import MixtureData
+from undertow.data.modular_addition import ModularAdditionData
 from undertow.data.named_data import NamedData
 from undertow.data.network_features import FeaturesData
 from undertow.data.separable import SeparableData
@@ -28,6 +33,11 @@ DATA_SETS: tuple[type[DataSection], ...] = (
     SeparableData,
     SeparableClassesData,
     SignVectorsData,
+    ChebyshevData,
+    LinearMapData,
+    FourierSumData,
+    MatrixEntriesData,
+    ModularAdditionData,
     FeaturesData,
     NamedData,
     TableData,

@@ -23,7 +23,8 @@ class Dataset:
     shape (N,) with values in 0 … classes−1. ``bounds`` is the valid range of ``x`` (an attack must
     stay in it), None when there is none. ``details`` holds what else is known: a mixture's centres, its
     noise, a table's row numbers. Those named in ``aligned`` have one entry per sample and follow
-    :meth:`take`.
+    :meth:`take`. For regression ``targets`` are what is to be learned, float32 of shape (N,) or (N, k), and all
+    samples are of one class; ``labels`` are the targets, or y where there are none.
 
     >>> data = Dataset.of(torch.eye(3), torch.tensor([0, 1, 1]), name="corners")
     >>> len(data), data.classes, data.take([2, 0]).y.tolist()
@@ -38,6 +39,7 @@ class Dataset:
     bounds: tuple[float, float] | None = None
     details: Mapping[str, Tensor] = field(default_factory=dict)
     aligned: frozenset[str] = frozenset()
+    targets: Tensor | None = None
 
     @staticmethod
     def of(
@@ -49,10 +51,13 @@ class Dataset:
         bounds: tuple[float, float] | None = None,
         details: Mapping[str, Tensor] | None = None,
         aligned: Iterable[str] = (),
+        targets: Tensor | None = None,
     ) -> Dataset:
         """A checked data set; ``classes`` defaults to the largest label plus one."""
         details, aligned = dict(details or {}), frozenset(aligned)
         _check_content(x, y, name, details, aligned)
+        if targets is not None:
+            targets = _checked_targets(targets, len(x), name)
         largest = int(y.max())
         if classes is None:
             classes = largest + 1
@@ -63,7 +68,26 @@ class Dataset:
             )
         x = x.to(torch.float32).contiguous()
         y = y.to(torch.int64).contiguous()
-        return Dataset(x, y, name, classes, content_checksum(x, y), bounds, details, aligned)
+        checksum = content_checksum(x, y if targets is None else targets)
+        return Dataset(x, y, name, classes, checksum, bounds, details, aligned, targets)
+
+    @staticmethod
+    def of_targets(
+        x: Tensor, targets: Tensor, *, name: str, details: Mapping[str, Tensor] | None = None
+    ) -> Dataset:
+        """Data for regression: real targets (N,) or (N, k) in the place of classes.
+
+        >>> line = Dataset.of_targets(torch.tensor([[0.0], [1.0]]), torch.tensor([1.0, 3.0]), name="line")
+        >>> line.labels.tolist(), line.take([1]).labels.tolist()
+        ([1.0, 3.0], [3.0])
+        """
+        one_class = torch.zeros(len(x), dtype=torch.int64)
+        return Dataset.of(x, one_class, name=name, classes=1, details=details, targets=targets)
+
+    @property
+    def labels(self) -> Tensor:
+        """What is learned: the targets of a regression, else the classes."""
+        return self.y if self.targets is None else self.targets
 
     def __len__(self) -> int:
         return self.x.shape[0]
@@ -74,7 +98,8 @@ class Dataset:
             indices if isinstance(indices, Tensor) else list(indices), dtype=torch.int64, device=self.x.device
         )
         details = {key: value[index] if key in self.aligned else value for key, value in self.details.items()}
-        return self.with_content(x=self.x[index], y=self.y[index], details=details)
+        targets = None if self.targets is None else self.targets[index]
+        return replace(self, targets=targets).with_content(x=self.x[index], y=self.y[index], details=details)
 
     def with_content(
         self,
@@ -96,12 +121,14 @@ class Dataset:
             bounds=self.bounds if isinstance(bounds, str) else bounds,
             details=self.details if details is None else details,
             aligned=self.aligned if aligned is None else aligned,
+            targets=self.targets,
         )
 
     def to(self, device: torch.device | str) -> Dataset:
         """The same content on another device; the checksum stays."""
         details = {key: value.to(device) for key, value in self.details.items()}
-        return replace(self, x=self.x.to(device), y=self.y.to(device), details=details)
+        targets = None if self.targets is None else self.targets.to(device)
+        return replace(self, x=self.x.to(device), y=self.y.to(device), details=details, targets=targets)
 
 
 def content_checksum(x: Tensor, y: Tensor) -> str:
@@ -118,6 +145,15 @@ def content_checksum(x: Tensor, y: Tensor) -> str:
         digest.update(f"{array.dtype.name}{list(array.shape)}".encode())
         digest.update(array.reshape(-1).data)
     return digest.hexdigest()
+
+
+def _checked_targets(targets: Tensor, samples: int, name: str) -> Tensor:
+    if not targets.is_floating_point() or targets.ndim not in (1, 2) or len(targets) != samples:
+        raise InputError(
+            f"{name}: targets are {targets.dtype} of shape {tuple(targets.shape)}; give real numbers, one or a row "
+            f"for each of the {samples} samples."
+        )
+    return targets.to(torch.float32).contiguous()
 
 
 def _check_content(

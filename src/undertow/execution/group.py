@@ -125,7 +125,7 @@ class _Run:
         """Go to the last checkpoint, or to the first measurement."""
         recipes = [build_recipe(trial) for trial in self.group.trials]
         x = self.dataset.x
-        y = labels_of_classes(self.dataset.y, loss=self.group.trials[0].training.loss)
+        y = labels_of_classes(self.dataset.labels, loss=self.group.trials[0].training.loss)
         self.trainer = Trainer(self._networks, x, y, recipes, device=self._device)
         self.steps = self.trainer.total_steps
         self.measures = GroupMeasures(self.group.trials, self.points, self.trainer)

@@ -34,7 +34,7 @@ class GroupMeasures:
         self._trials, self._trainer = trials, trainer
         self._networks = [trainer.network(index, shared=True) for index in range(len(trials))]
         like = next(self._networks[0].parameters())
-        self._x, self._y = points.x.to(like), points.y.to(like.device)
+        self._x, self._y = points.x.to(like), points.labels.to(like.device)
         pairs = [(informed(measure, points.details), every) for measure, every in trials[0].probe.build()]
         self._schedules = [
             Schedule(every, steps_per_epoch=max(trainer.steps_per_epoch, 1)) for _, every in pairs

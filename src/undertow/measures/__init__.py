@@ -29,6 +29,9 @@ MEASURES = MeasureRegistry(
         truth={"adversarial@*": "above", "upper@*": "below", "gap@*": "below", "holds_up_to": "below"},
     ),
     Listed("robust-accuracy", "undertow.measures.robust_accuracy:RobustAccuracy", truth="below"),
+    Listed("attacked-radius", "undertow.measures.attacked_radius:AttackedRadius", truth="below"),
+    Listed("completion", "undertow.measures.completion:Completion"),
+    Listed("nuclear", "undertow.measures.nuclear:NuclearBaseline"),
     Listed("spectrum", "undertow.measures.spectrum:Spectrum"),
     Listed("chain", "undertow.measures.chain:Chain"),
     Listed("seam-profile", "undertow.measures.seam_profile:SeamProfile"),
@@ -90,6 +93,8 @@ MEASURES = MeasureRegistry(
         truth={"certified:*": "above", "product:*": "above", "ball:*": "above", "attacked:*": "below"},
     ),
     Listed("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
+    Listed("frequency-residuals", "undertow.measures.frequency_residuals:FrequencyResiduals"),
+    Listed("late-generalisation", "undertow.measures.late_generalisation:LateGeneralisation"),
     Listed("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),
     Listed(
         "off-manifold",

@@ -27,7 +27,7 @@ class Loss(MeasureOfScores):
     """
 
     name: ClassVar[str] = "loss"
-    kind: Literal["auto", "cross-entropy", "bce", "logistic", "exponential"] = "auto"
+    kind: Literal["auto", "cross-entropy", "bce", "logistic", "exponential", "square"] = "auto"
 
     def of_scores(self, scores: Tensor, y: Tensor | None) -> list[list[Reading]]:
         scores = scores[:, :, None] if scores.dim() == 2 else scores.flatten(2)

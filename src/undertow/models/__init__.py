@@ -3,6 +3,7 @@
 from undertow.models.cnn import CnnModel, cnn
 from undertow.models.grouped_centres import GroupedModel
 from undertow.models.initialisation import Gaussian, He, Initialisation, Scaled
+from undertow.models.matrix_product import MatrixProduct, MatrixProductModel
 from undertow.models.mlp import MlpModel, mlp
 from undertow.models.model_section import ModelSection
 from undertow.models.nearest import NearestModel, NearestNeighbour
@@ -20,6 +21,8 @@ __all__ = [
     "GroupedModel",
     "He",
     "Initialisation",
+    "MatrixProduct",
+    "MatrixProductModel",
     "MlpModel",
     "ModelSection",
     "NearestModel",
@@ -44,6 +47,7 @@ MODELS: tuple[type[ModelSection], ...] = (
     TwoLayerModel,
     SlopedTwoLayerModel,
     MlpModel,
+    MatrixProductModel,
     GroupedModel,
     PreluModel,
     NearestModel,

@@ -15,6 +15,7 @@ from undertow.core.sections import NonNegative, Real, Section
 
 __all__ = [
     "INITIALISATIONS",
+    "FanIn",
     "Gaussian",
     "GlorotUniform",
     "He",
@@ -124,6 +125,31 @@ class GlorotUniform:
         return 0.0
 
 
+@dataclass(frozen=True)
+class FanIn:
+    """W_ij ~ N(0, gain²/inputs), b_i ~ N(0, bias²/inputs).
+
+    With gain = bias = 1/√3 these are the variances of PyTorch's default start, which is uniform. ``gain`` is the scale
+    α of a start in studies of lazy and of late learning.
+
+    >>> FanIn(gain=2.0).weight_std(inputs=100, width=10)
+    0.2
+    """
+
+    gain: float
+    bias: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.gain < math.inf, "gain", self.gain, "a finite number, not negative")
+        _require(0 <= self.bias < math.inf, "bias", self.bias, "a finite number, not negative")
+
+    def weight_std(self, *, inputs: int, width: int) -> float:  # noqa: ARG002
+        return self.gain / math.sqrt(inputs)
+
+    def bias_std(self, *, inputs: int, width: int) -> float:  # noqa: ARG002
+        return self.bias / math.sqrt(inputs)
+
+
 class GaussianInit(Section):
     """W_ij ~ N(0, std²), b_i ~ N(0, bias²)."""
 
@@ -173,11 +199,22 @@ class GlorotInit(Section):
         return GlorotUniform()
 
 
-INITIALISATIONS = (GaussianInit, VarianceInit, ScaledInit, HeInit, GlorotInit)
+class FanInInit(Section):
+    """W_ij ~ N(0, gain²/inputs), b_i ~ N(0, bias²/inputs)."""
+
+    name: Literal["fan-in"]
+    gain: NonNegative = 1.0
+    bias: NonNegative = 0.0
+
+    def build(self) -> Initialisation:
+        return FanIn(self.gain, bias=self.bias)
+
+
+INITIALISATIONS = (GaussianInit, VarianceInit, ScaledInit, HeInit, GlorotInit, FanInInit)
 """A new initialisation is a class with its section above and a line here."""
 
 if TYPE_CHECKING:
-    InitSection = GaussianInit | VarianceInit | ScaledInit | HeInit | GlorotInit
+    InitSection = GaussianInit | VarianceInit | ScaledInit | HeInit | GlorotInit | FanInInit
 else:
     InitSection = Annotated[Union[INITIALISATIONS], Field(discriminator="name")]  # noqa: UP007
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 from torch import nn
 
 from undertow.core.errors import ConfigError
 from undertow.core.losses import Loss
-from undertow.core.sections import Count
+from undertow.core.sections import Count, Switch
 from undertow.models.initialisation import He, HeInit, Initialisation, InitSection, draw_linear
 from undertow.models.model_section import ActivationName, ReadOutModel
 from undertow.models.polynomial_relu import activation as make_activation
@@ -30,6 +31,13 @@ class MlpModel(ReadOutModel):
     widths: tuple[Count, ...]
     activation: ActivationName = "relu"
     init: InitSection = HeInit()
+    bias: Switch = False
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without biases as the first trials were written, so that no identity changes."""
+        written: dict[str, Any] = handler(self)
+        return written if self.bias else {key: value for key, value in written.items() if key != "bias"}
 
     def build(
         self, dataset: Dataset, *, loss: Loss, dtype: torch.dtype, generator: torch.Generator
@@ -40,6 +48,7 @@ class MlpModel(ReadOutModel):
             outputs=self.outputs_for(dataset, loss),
             activation=self.activation,
             init=self.init.build(),
+            bias=self.bias,
             dtype=dtype,
             generator=generator,
         )

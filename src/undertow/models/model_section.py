@@ -54,5 +54,7 @@ class ReadOutModel(ModelSection):
         """As many as the settings say, or as data and loss ask for."""
         if self.outputs is not None:
             return self.outputs
+        if dataset.targets is not None:
+            return dataset.targets[0].numel()
         several = loss == "cross-entropy" or (loss == "square" and dataset.classes > 2)
         return dataset.classes if several else 1

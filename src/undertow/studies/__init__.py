@@ -17,6 +17,7 @@ STUDIES = {
     "feature-averaging": "undertow.studies.feature_averaging",
     "margin": "undertow.studies.margin",
     "optimisers": "undertow.studies.optimisers",
+    "other-biases": "undertow.studies.other_biases",
     "stable-rank": "undertow.studies.stable_rank",
 }
 

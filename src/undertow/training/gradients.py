@@ -22,14 +22,22 @@ class BatchGradients:
 
     r is the log of the frame (M,) where ``frame`` gives one; with ``log_below`` it is log L itself wherever that is
     below this bound, and 0 elsewhere. Batches larger than ``largest`` are taken in parts, unless
-    networks normalise by them.
+    networks normalise by them. Labels that all members share have ``label_axes`` axes, 1 for a number per sample and
+    2 for several targets; with one more, each member has its own samples.
     """
 
     def __init__(
-        self, ensemble: Ensemble, loss: Loss, *, largest: int, frame: Frame, log_below: float | None
+        self,
+        ensemble: Ensemble,
+        loss: Loss,
+        *,
+        largest: int,
+        frame: Frame,
+        log_below: float | None,
+        label_axes: int = 1,
     ) -> None:
         self._ensemble, self._loss, self._largest = ensemble, loss, largest
-        self._frame, self._log_below = frame, log_below
+        self._frame, self._log_below, self._label_axes = frame, log_below, label_axes
         self._in_a_step = sys.maxsize if ensemble.batch_statistics else largest
         self.in_logs = log_below is not None or frame() is not None
 
@@ -44,25 +52,25 @@ class BatchGradients:
         return self._add_in_logs(x, y, onto) if self.in_logs else (self._add(x, y, onto), None)
 
     def _add(self, x: Tensor, y: Tensor, onto: Mapping[str, Tensor]) -> Tensor:
-        own, samples = y.dim() == 2, y.shape[-1]
+        own, samples = self._own(y)
         loss = torch.zeros(self._ensemble.size, dtype=self._ensemble.dtype, device=self._ensemble.device)
         for part in parts(samples, self._in_a_step):
-            labels, share = y[..., part], (part.stop - part.start) / samples
-            logits, kept = self._ensemble.forward(x[:, part] if own else x[part], own=own)
+            labels, share = _rows(y, part, own), (part.stop - part.start) / samples
+            logits, kept = self._ensemble.forward(_rows(x, part, own), own=own)
             loss += mean_loss(logits, labels, self._loss) * share
             self._ensemble.backward(kept, loss_gradient(logits, labels, self._loss) * share, onto=onto)
         return loss
 
     def _add_in_logs(self, x: Tensor, y: Tensor, onto: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        own, samples = y.dim() == 2, y.shape[-1]
+        own, samples = self._own(y)
         reference = self._frame()
         whole = samples <= self._in_a_step
         if reference is None and not whole:  # log L of the whole batch comes first
             reference = self.reference(self.log_loss(x, y))
         log_losses = []
         for part in parts(samples, self._in_a_step):
-            labels = y[..., part]
-            logits, kept = self._ensemble.forward(x[:, part] if own else x[part], own=own)
+            labels = _rows(y, part, own)
+            logits, kept = self._ensemble.forward(_rows(x, part, own), own=own)
             log_loss = log_mean_loss(logits, labels, self._loss) + math.log(
                 (part.stop - part.start) / samples
             )
@@ -84,14 +92,23 @@ class BatchGradients:
 
     def log_loss(self, x: Tensor, y: Tensor) -> Tensor:
         """Natural log of each member's mean loss, (M,) float64, of samples (N, …) or (M, N, …)."""
-        own, samples = y.dim() == 2, y.shape[-1]
+        own, samples = self._own(y)
         log_sums = []
         for part in parts(samples, self._largest):
-            chosen, labels = (x[:, part] if own else x[part]), y[..., part]
+            chosen, labels = _rows(x, part, own), _rows(y, part, own)
             logits = self._ensemble.forward(chosen, own=True)[0] if own else self._ensemble.logits(chosen)
             log_mean = log_mean_loss(logits, labels, self._loss)
             log_sums.append(log_mean + math.log(part.stop - part.start))
         return torch.logsumexp(torch.stack(log_sums), dim=0) - math.log(samples)
+
+    def _own(self, y: Tensor) -> tuple[bool, int]:
+        """Whether each member has its own samples, and how many there are."""
+        own = y.dim() > self._label_axes
+        return own, y.shape[1 if own else 0]
+
+
+def _rows(values: Tensor, part: slice, own: bool) -> Tensor:
+    return values[:, part] if own else values[part]
 
 
 def parts(samples: int, largest: int) -> Iterator[slice]:

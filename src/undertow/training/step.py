@@ -66,6 +66,7 @@ class Step:
             largest=largest,
             frame=lambda: None if self.attempts is None else self._rule.frame(self.attempts.state),
             log_below=log_below if recipe.objective == "log-loss" else None,
+            label_axes=self._y.dim(),
         )
         if in_place is None:
             # A GPU's product adds to its target once, at the end. A CPU's adds block by block and rounds each
@@ -190,7 +191,7 @@ class Step:
 
     def _descend(self, x: Tensor, y: Tensor) -> None:
         """w ← w - η ∇L, added to the weights where it is computed: no gradient is written and read again."""
-        logits, kept = self.ensemble.forward(x, own=y.dim() == 2)
+        logits, kept = self.ensemble.forward(x, own=y.dim() > self._y.dim())
         running = self._going_on(self.watch.look(mean_loss(logits, y, self._loss), self.count))
         self._sum_time(running)
         slopes = loss_gradient(logits, y, self._loss) * -per_member(self._present_rates(), logits)

@@ -8,6 +8,7 @@ from undertow.training.directions.direction import Direction, Memory, move, per_
 from undertow.training.directions.gradient_descent import GradientDescent
 from undertow.training.directions.heavy_ball import HeavyBall
 from undertow.training.directions.muon import Muon
+from undertow.training.directions.nesterov import Nesterov
 from undertow.training.directions.normalised_descent import NormalisedDescent
 from undertow.training.directions.sam import Sam
 from undertow.training.directions.sign_descent import SignDescent
@@ -23,6 +24,7 @@ __all__ = [
     "HeavyBall",
     "Memory",
     "Muon",
+    "Nesterov",
     "NormalisedDescent",
     "Sam",
     "SignDescent",
@@ -36,6 +38,7 @@ __all__ = [
 DIRECTIONS: tuple[type[Direction], ...] = (
     GradientDescent,
     HeavyBall,
+    Nesterov,
     Adam,
     AdamW,
     Sam,

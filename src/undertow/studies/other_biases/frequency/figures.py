@@ -1,0 +1,48 @@
+"""What is left to learn of every frequency over training, and what noise leaves of it afterwards."""
+
+from __future__ import annotations
+
+import altair
+import polars
+
+from undertow.drawing.axis import Axis
+from undertow.drawing.line_plot import LinePlot
+from undertow.studies.kit.readings import after_training, measured
+from undertow.studies.kit.statements import Figures
+from undertow.studies.other_biases.frequency.claims import LEARNED, of_frequencies
+
+__all__ = ["FIGURES"]
+
+FIGURES = Figures(parts=("frequency",))
+_AMPLITUDES = (
+    polars.when("growing").then(polars.lit("growing amplitudes")).otherwise(polars.lit("equal amplitudes"))
+)
+
+
+@FIGURES.add("frequency", "Residual of every frequency over training")
+def over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """A line for each frequency, a panel for each choice of amplitudes."""
+    table = of_frequencies(measured(frame, "frequency-residuals"), "residual")
+    return LinePlot(
+        x="step",
+        y=Axis("|ŷ(k) − f̂(k)| / |ŷ(k)|", domain=(0.0, 1.2)),
+        colour="k",
+        legend="frequency k",
+        column="amplitudes",
+        rules=[LEARNED],
+        title="Sum of sines, ReLU networks",
+    ).draw(table.with_columns(amplitudes=_AMPLITUDES))
+
+
+@FIGURES.add("frequency-noise", "Share of every frequency that noise on the weights leaves")
+def under_noise(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """After training, against the frequency."""
+    table = of_frequencies(after_training(frame, "frequency-residuals"), "kept")
+    return LinePlot(
+        x="k",
+        x_axis=Axis("frequency k", ticks="data"),
+        y="share left under noise",
+        colour="amplitudes",
+        points=True,
+        title="Noise of a tenth of ‖θ‖ on the weights",
+    ).draw(table.with_columns(amplitudes=_AMPLITUDES))

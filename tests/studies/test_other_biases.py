@@ -1,0 +1,157 @@
+"""The study of other biases: its claims on made-up records with known answers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import polars
+import pytest
+
+from undertow.core.errors import InputError
+from undertow.studies.kit.claim import Verdict
+from undertow.studies.other_biases import STUDY
+
+CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
+
+
+def edge_records(
+    sharpness: Callable[[float, int], float], *, loss: Callable[[int], float], seeds: int = 10
+) -> polars.DataFrame:
+    """Sharpness as a function of the threshold 2/η and the step, for a flow (2/η = 400) and an edge (2/η = 40)."""
+    rows: list[dict[str, Any]] = []
+    for threshold in (400.0, 40.0):
+        for seed in range(seeds):
+            about = {"seed": seed, "learning_rate": 2 / threshold, "trial": f"{threshold} {seed}"}
+            for step in range(0, 101, 5):
+                values = {("sharpness", ""): sharpness(threshold, step) * (1 + 0.001 * seed)}
+                values |= {("loss", "mean"): 10 ** loss(step), ("loss", "log10"): loss(step)}
+                rows += [
+                    {**about, "step": step, "measure": measure, "key": key, "value": value}
+                    for (measure, key), value in values.items()
+                ]
+    return polars.DataFrame(rows)
+
+
+def stops_at_the_edge(threshold: float, step: int) -> float:
+    return min(10.0 + 2 * step, 1.02 * threshold)
+
+
+@pytest.mark.parametrize(
+    ("claim", "sharpness", "expected"),
+    [
+        ("B-a.reaches", stops_at_the_edge, Verdict.HOLDS),
+        ("B-a.reaches", lambda threshold, step: min(10.0 + 2 * step, 0.95 * threshold), Verdict.FAILS),
+        ("B-a.reaches-linear", stops_at_the_edge, Verdict.HOLDS),
+        ("B-a.reaches-linear", lambda threshold, step: min(10.0 + 2 * step, 0.9 * threshold), Verdict.FAILS),
+        ("B-b.hovers", stops_at_the_edge, Verdict.HOLDS),
+        ("B-b.hovers-linear", stops_at_the_edge, Verdict.HOLDS),
+        ("B-b.hovers", lambda _, step: 10.0 + 2 * step, Verdict.FAILS),  # goes on beyond the edge
+        ("B-a.rises", stops_at_the_edge, Verdict.HOLDS),
+        ("B-a.rises", lambda _, step: 50.0 - 0.4 * step, Verdict.FAILS),
+        ("B-c.heavy-ball", lambda threshold, step: min(10.0 + 4 * step, 1.95 * threshold), Verdict.HOLDS),
+        ("B-c.heavy-ball", stops_at_the_edge, Verdict.UNDECIDED),  # at 2/η, never at its own threshold
+        ("B-c.nesterov", lambda threshold, step: min(10.0 + 4 * step, 0.7 * threshold), Verdict.HOLDS),
+        ("B-c.nesterov", lambda threshold, step: min(10.0 + 4 * step, 2 * threshold), Verdict.FAILS),
+        ("B-d.late", lambda _, step: 20.0 - 0.1 * abs(step - 20), Verdict.HOLDS),
+    ],
+)
+def test_the_edge_is_found_where_it_is(
+    claim: str, sharpness: Callable[[float, int], float], expected: Verdict
+) -> None:
+    assert CLAIMS[claim](edge_records(sharpness, loss=lambda step: -step / 50)).verdict is expected
+
+
+def test_a_flow_below_the_threshold_says_nothing_of_the_edge() -> None:
+    frame = edge_records(lambda *_: 20.0, loss=lambda step: -step / 50)
+    with pytest.raises(InputError, match="no network to decide on"):
+        CLAIMS["B-a.reaches"](frame)
+
+
+def test_a_loss_that_rises_at_times_is_told_from_one_that_does_not() -> None:
+    bumpy = edge_records(stops_at_the_edge, loss=lambda step: -step / 50 + 0.3 * (step % 10 == 0))
+    smooth = edge_records(stops_at_the_edge, loss=lambda step: -step / 50)
+    assert CLAIMS["B-b.bumpy"](bumpy).verdict is Verdict.HOLDS
+    assert CLAIMS["B-b.bumpy"](smooth).effect == 0.0
+    assert CLAIMS["B-b.falls"](bumpy).verdict is Verdict.HOLDS
+
+
+def completion_records(
+    sigma: Callable[[int, int, float], float], *, error: Callable[[int], float], rank: Callable[[int], float]
+) -> polars.DataFrame:
+    """Products of two to four matrices: σ as a function of depth, place and progress; error and rank of depth."""
+    rows: list[dict[str, Any]] = []
+    for depth in (2, 3, 4):
+        for seed in range(10):
+            about = {"depth": depth, "start": 1e-3, "seed": seed, "trial": f"{depth} {seed}"}
+            for step in range(0, 101, 5):
+                values = {("completion", f"sigma:{k}"): sigma(depth, k, step / 100) for k in range(4)}
+                if step == 100:
+                    values |= {
+                        ("completion", "error"): error(depth) * (1 + 0.01 * seed),
+                        ("nuclear", "error"): 0.3,
+                    }
+                    values |= {("completion", "rank"): rank(depth) + 0.01 * seed, ("nuclear", "rank"): 3.0}
+                    values |= {("loss", "log10"): -3.0}
+                rows += [
+                    {**about, "step": step, "measure": measure, "key": key, "value": value}
+                    for (measure, key), value in values.items()
+                ]
+    return polars.DataFrame(rows)
+
+
+@pytest.mark.parametrize(("deeper", "expected"), [(True, Verdict.HOLDS), (False, Verdict.FAILS)])
+def test_low_rank_is_learned_step_by_step_or_at_once(deeper: bool, expected: Verdict) -> None:
+    frame = completion_records(
+        lambda _, k, t: float(t > 0.2 * (k + 1)) if deeper else t,
+        error=lambda depth: 0.5 / depth**2 if deeper else 0.2 * depth,
+        rank=lambda depth: 5.0 - depth if deeper else 2.0 + depth,
+    )
+    for claim in ("B-k", "B-l", "B-m"):
+        assert CLAIMS[claim](frame).verdict is expected, claim
+
+
+def test_products_that_have_not_fitted_say_nothing() -> None:
+    frame = completion_records(lambda *_: 1.0, error=lambda _: 0.1, rank=lambda _: 2.0)
+    late = frame.with_columns(
+        value=polars.when(polars.col("measure") == "loss").then(-1.0).otherwise("value")
+    )
+    assert CLAIMS["B-m"](frame).verdict is Verdict.HOLDS
+    assert CLAIMS["B-m"](late).verdict is Verdict.UNDECIDED
+    assert "10 of 10 seeds have no such number" in CLAIMS["B-m"](late).note
+
+
+def grokking_records(jump: Callable[[float, float], float], *, after: float) -> polars.DataFrame:
+    """Networks that fit at step 10 and generalise at ``jump(α, λ)`` of 1000 steps; the rest changes by ``after``."""
+    rows: list[dict[str, Any]] = []
+    readings = [("late-generalisation", "margin"), ("late-generalisation", "frequency")]
+    readings += [("stable-rank", "hidden1.weight"), ("attacked-radius", "relative")]
+    for gain, decay, seed in itertools.product((1.0, 2.0), (1.5, 3.0), range(10)):
+        about = {"gain": gain, "weight_decay": decay, "seed": seed}
+        when = jump(gain, decay) + 0.1 * seed
+        for step in range(0, 1001, 10):
+            values = {("late-generalisation", "seen"): float(step >= 10)}
+            values |= {("late-generalisation", "unseen"): float(step >= when)}
+            values |= dict.fromkeys(readings, 1.0 + after * (step >= when))
+            rows += [
+                {**about, "step": step, "measure": measure, "key": key, "value": value}
+                for (measure, key), value in values.items()
+            ]
+    return polars.DataFrame(rows)
+
+
+def test_generalising_late_holds_and_at_once_fails() -> None:
+    late = grokking_records(lambda gain, decay: 200 * gain / decay, after=0.5)
+    soon = grokking_records(lambda gain, decay: 4 * decay / gain, after=-0.5)
+    for claim in ("B-h", "B-i.start", "B-i.decay", "B-j.margin", "B-j.frequency", "B-o"):
+        assert CLAIMS[claim](late).verdict is Verdict.HOLDS, claim
+        assert CLAIMS[claim](soon).verdict is Verdict.FAILS, claim
+    assert CLAIMS["B-j.rank"](late).verdict is Verdict.FAILS
+    assert CLAIMS["B-j.rank"](soon).verdict is Verdict.HOLDS
+
+
+def test_networks_that_never_generalise_do_not_do_so_late() -> None:
+    never = grokking_records(lambda *_: 2000.0, after=0.5)
+    assert CLAIMS["B-h"](never).verdict is Verdict.UNDECIDED
+    assert CLAIMS["B-o"](never).verdict is Verdict.UNDECIDED
