@@ -44,8 +44,15 @@ def reference(net: nn.Module) -> dict[str, float]:
 def train(x: Tensor, y: Tensor, *, std: float, epochs: int) -> tuple[float, list[float], float]:
     """Seconds of the steps, seconds of each reading, and the largest relative difference from the reference."""
     draw = torch.Generator().manual_seed(0)
-    init, shape = Gaussian(std), {"inputs": x.shape[1], "width": WIDTH, "outputs": 10}
-    net = two_layer(**shape, init=init, bias="both", head="mean", generator=draw)
+    net = two_layer(
+        inputs=x.shape[1],
+        width=WIDTH,
+        outputs=10,
+        init=Gaussian(std),
+        bias="both",
+        head="mean",
+        generator=draw,
+    )
     optimiser = torch.optim.SGD(net.parameters(), lr=RATE)
     measure, per_epoch = StableRank(), -(-len(x) // BATCH)
     due, step, seconds, readings, off = set(moments(EPOCHS * per_epoch)), 0, 0.0, list[float](), 0.0

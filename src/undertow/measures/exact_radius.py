@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from undertow.adversary.certificates.stages import stages_of
+from undertow.adversary.certificates.network_graph import graph_of
 from undertow.adversary.classifier import Classifier
 from undertow.adversary.exact.branching import exact_distance
 from undertow.adversary.exact.row_space import in_row_space
@@ -40,8 +40,8 @@ class ExactRadius(NamedMeasure):
         small, points = in_row_space(net, x)
         classifier = Classifier(small, readout="logit")
         with taken_for_logits():
-            stages = stages_of(classifier, classifier.modules[0], points)
-        two_layer = None if stages is None else two_layer_of(stages, points[:1])
+            graph = graph_of(classifier, classifier.modules[0], points)
+        two_layer = None if graph is None else two_layer_of(graph, points[:1])
         if two_layer is None:
             raise InputError(
                 f"{self.name} solves two-layer networks: give Linear, ReLU or leaky ReLU, Linear."

@@ -52,7 +52,7 @@ class NeuronAlignment(NamedMeasure):
         shares = active.double().mean(1)
         yield "active", float(shares.mean()), None
         yield "active_least", float(shares.min()), None
-        yield "patterns", float(len(torch.unique(active.T, dim=0))), None
+        yield "patterns", float(len(set(map(bytes, active.T.cpu().numpy())))), None
         if len(head) > 1:
             return
         signs = torch.where(labels > 0, 1.0, -1.0).double()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import altair
 import polars
 
@@ -36,7 +38,7 @@ def layers_and_scores(frame: polars.DataFrame) -> altair.TopLevelMixin:
     return altair.vconcat(_rows(rows, ranks, log=True), _rows(rows, scores, log=False))
 
 
-def _rows(rows: polars.DataFrame, names: dict[tuple[str, str], str], *, log: bool) -> altair.TopLevelMixin:
+def _rows(rows: polars.DataFrame, names: dict[tuple[str, str], str], *, log: bool) -> Any:
     chosen = [
         rows.filter(polars.col("measure") == measure, polars.col("key") == key).select(
             "activation", "seed", "init", "epoch", "value", curve=polars.lit(name)
