@@ -96,7 +96,7 @@ def clusters_of_directions(weight: Tensor, alike: float) -> int:
 
 def _directions(weight: Tensor, x: Tensor, y: Tensor, alike: float) -> Iterator[tuple[str, float]]:
     rows = normalize(weight, dim=1)
-    means = torch.stack([x[y == label].mean(0) for label in y.unique()])
+    means = torch.stack([x[y == label].mean(0) for label in sorted(set(y.tolist()))])
     yield "to_means", float((rows @ normalize(means, dim=1).T).amax(1).mean())
     if (m := len(rows)) > 1:
         yield "to_each_other", float(((rows @ rows.T).abs().sum() - m) / (m * (m - 1)))
