@@ -57,10 +57,10 @@ def train(x: Tensor, y: Tensor, *, std: float, epochs: int) -> tuple[float, list
     measure, per_epoch = StableRank(), -(-len(x) // BATCH)
     due, step, seconds, readings, off = set(moments(EPOCHS * per_epoch)), 0, 0.0, list[float](), 0.0
     for _ in range(epochs):
-        for rows in torch.randperm(len(x), generator=draw).split(BATCH):  # type: ignore[no-untyped-call]
+        for rows in torch.split(torch.randperm(len(x), generator=draw), BATCH):
             began = time.process_time()
             optimiser.zero_grad()
-            nn.functional.cross_entropy(net(x[rows]), y[rows]).backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(nn.functional.cross_entropy(net(x[rows]), y[rows]))
             optimiser.step()
             seconds += time.process_time() - began
             step += 1

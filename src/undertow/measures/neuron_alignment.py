@@ -52,7 +52,7 @@ class NeuronAlignment(NamedMeasure):
         shares = active.double().mean(1)
         yield "active", float(shares.mean()), None
         yield "active_least", float(shares.min()), None
-        yield "patterns", float(len(torch.unique(active.T, dim=0))), None
+        yield "patterns", float(len(set(map(bytes, active.T.cpu().numpy())))), None
         if len(head) > 1:
             return
         signs = torch.where(labels > 0, 1.0, -1.0).double()
@@ -96,7 +96,7 @@ def clusters_of_directions(weight: Tensor, alike: float) -> int:
 
 def _directions(weight: Tensor, x: Tensor, y: Tensor, alike: float) -> Iterator[tuple[str, float]]:
     rows = normalize(weight, dim=1)
-    means = torch.stack([x[y == label].mean(0) for label in torch.unique(y)])
+    means = torch.stack([x[y == label].mean(0) for label in sorted(set(y.tolist()))])
     yield "to_means", float((rows @ normalize(means, dim=1).T).amax(1).mean())
     if (m := len(rows)) > 1:
         yield "to_each_other", float(((rows @ rows.T).abs().sum() - m) / (m * (m - 1)))
