@@ -10,6 +10,7 @@ from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.readings import interpolated, stacked
 from undertow.studies.kit.statements import Figures
 from undertow.studies.optimisers.adam.claims import ways
+from undertow.studies.optimisers.adam.parts import EPSILONS
 from undertow.studies.optimisers.margin_tables import progress
 
 __all__ = ["FIGURES"]
@@ -30,15 +31,17 @@ def turning(frame: polars.DataFrame) -> altair.TopLevelMixin:
         .with_columns(curve=polars.lit(name))
         for key, name in _COSINES.items()
     ]
-    seen = polars.concat(shown).filter(polars.col("value").is_finite())
+    names = {epsilon: f"ε = {epsilon:g}" for epsilon in EPSILONS}
+    seen = polars.concat(shown).filter(polars.col("value").is_finite()).sort("epsilon", descending=True)
+    seen = seen.with_columns(ε=polars.col("epsilon").replace_strict(names, return_dtype=polars.String))
     return LinePlot(
         x="below",
-        x_axis=Axis("log₁₀ of max |∂L/∂w|/ε (training goes from right to left)"),
+        x_axis=Axis("log₁₀ of max |∂L/∂w|/ε"),
         y="cosine of the way made",
         colour="curve",
         colours=list(_COSINES.values()),
-        column="epsilon",
-        title="Adam's way between two readings",
+        column="ε",
+        title="Adam's way between two readings; training goes from right to left",
         size=(230, 190),
     ).draw(seen)
 

@@ -39,6 +39,7 @@ def near_kkt(frame: polars.DataFrame, norm: str) -> Finding:
     """Per seed 1 − ⟨θ, u⟩(1 − slackness)/(‖θ‖ ‖u‖_*) at the end, against 0.1."""
     table = residuals(frame).with_columns(share=1 - polars.col("own_total"))
     end, shrunk = end_and_half(table, "share")
+    _require_all(end, frame)
     note = f"effect: 1 − ⟨θ, u⟩/(‖θ‖ ‖u‖_*) in the norm {norm}, with slackness, after training"
     found = verdict(end, "own_total", below=SMALL, note=note)
     falling = found.verdict is Verdict.FAILS and shrunk < 0.9
@@ -54,8 +55,18 @@ def nearest_in_own(frame: polars.DataFrame, norm: str, rule: str) -> Finding:
         last.filter(polars.col("rule") != rule).group_by("seed").agg(best=polars.col(f"total:{norm}").min())
     )
     ratio = own.join(others, on="seed").with_columns(value=polars.col("own") / polars.col("best"))
+    _require_all(ratio, frame)
     note = f"effect: residual in the norm {norm}, over the smallest of the other rules' in it"
     return verdict(ratio, below=1.0, within=POSITIVE, note=note)
+
+
+def _require_all(table: polars.DataFrame, frame: polars.DataFrame) -> None:
+    """Leaving out networks that did not come so far would choose among seeds."""
+    missing = frame["seed"].n_unique() - table["seed"].n_unique()
+    if missing:
+        raise InputError(
+            f"of {missing} seeds a network did not come that far, or misclassifies a point: train longer"
+        )
 
 
 def at_equal_misalignment(frame: polars.DataFrame) -> polars.DataFrame:
@@ -89,8 +100,7 @@ def withstands(
         )
         ratios[kind] = own.join(rivals, on="seed").with_columns(value=polars.col("own") / polars.col("best"))
     both = ratios[side]
-    if both["seed"].n_unique() < frame["seed"].n_unique():
-        raise InputError("not every network came that far: train longer")
+    _require_all(both, frame)
     where = "at a loss of 0.01" if early else "at a residual of 0.5"
     beside = f"of certified radii {mean(ratios['certified']['value']):.3f} in the mean"
     return verdict(

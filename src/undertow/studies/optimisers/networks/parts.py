@@ -14,7 +14,7 @@ __all__ = ["LONG", "PARTS", "WITHSTANDING"]
 
 LONG = ("gd", "sign", "coordinate", "spectral", "adam")
 WITHSTANDING = ("gd", "sign", "coordinate", "adam")
-RATES = {"gd": 0.3, "sign": 0.1, "coordinate": 3.0, "spectral": 0.3, "adam": 0.03}
+RATES = {"gd": 0.3, "sign": 0.03, "coordinate": 3.0, "spectral": 0.3, "adam": 0.03}
 """Chosen on a problem that is not among the study's, by the KKT residual in the rule's own norm."""
 _NORMS = ("1", "2", "inf", "spectral")
 _SIZES = by_scale(
