@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def test_the_machine_itself_has_angle_zero_and_its_own_duals() -> None:
 
 
 def test_slopes_of_a_chain_are_products_of_dense_spectral_norms() -> None:
-    net = (
+    net: Any = (
         cnn(
             image=(1, 4, 4),
             stages=[(2,)],
@@ -105,7 +106,7 @@ def test_a_layer_of_unknown_steepness_is_refused() -> None:
         gap_slopes(nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1)).eval())
 
 
-def _narrow() -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
+def _narrow() -> tuple[Any, torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(4)
     net = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 1, bias=False)).double()
     for weight in net.parameters():
@@ -124,7 +125,7 @@ def test_radii_are_in_order_and_do_not_change_with_the_scale_of_the_weights() ->
             found[f"certified:{i}"] <= found[f"exact:{i}"] * (1 + 1e-9) <= found[f"attacked:{i}"] * (1 + 1e-6)
         )
     alone = _read(PointRadii(exact=True, attack=False), net, x, y)
-    net[2].weight *= 1e6  # training that only rescales: a far smaller loss, the same radii
+    net[2].weight.data.mul_(1e6)  # training that only rescales: a far smaller loss, the same radii
     scaled = _read(PointRadii(exact=True, attack=False), net, x, y)
     for i in range(len(x)):
         assert alone[f"exact:{i}"] == pytest.approx(found[f"exact:{i}"], rel=1e-6)

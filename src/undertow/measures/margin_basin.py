@@ -38,7 +38,7 @@ def trained_on(net: nn.Module, x: Tensor, y: Tensor, *, steps: int, length: floa
             size = torch.cat([each.flatten() for each in gradients]).norm()
             with torch.no_grad():
                 for weight, gradient in zip(weights, gradients, strict=True):
-                    weight -= stride * gradient / size
+                    weight.sub_(stride * gradient / size)
     return copied.requires_grad_(False)
 
 
@@ -68,7 +68,7 @@ class MarginBasin(NamedMeasure):
         norm = torch.cat([each.detach().flatten() for each in copied.parameters()]).norm()
         with torch.no_grad():
             for weight, each in zip(copied.parameters(), noise, strict=True):
-                weight += self.size * norm * each / total
+                weight.add_(self.size * norm * each / total)
         options = {"steps": self.steps, "length": self.length}
         found = {
             "undisturbed": trained_on(net, x, labels, **options),  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from undertow.measures.layer_slopes import gap_slopes
 from undertow.measures.named_measure import InputRange, NamedMeasure
 from undertow.measures.narrow_radii import narrow_radii
 from undertow.measures.raw_inputs import taken_for_logits
-from undertow.measures.reading import Reading, labels_for
+from undertow.measures.reading import Reading
 from undertow.training.taken import StepTaken
 
 __all__ = ["PointRadii", "PointRadiiTracker", "half_distances", "product_radii"]
@@ -114,13 +114,15 @@ class PointRadiiTracker:
     ) -> list[list[Reading]]:
         """All networks attacked along one member axis; where radii are solved, each in its own row space."""
         first = trackers[0]
-        labels = (labels_for(first.options, y) if y is None else y).to(x.device)
+        if y is None:
+            raise InputError(f"{first.options.name} needs labels: give the probe y beside x.")
+        labels = y.to(x.device)
         half = half_distances(x, labels, first._x.to(x), first._y.to(labels))
         if first.options.exact:
             sides = [first._solved(net, x, labels) for net in networks]
         else:
             sides = first._attacked(networks, x, labels)
-        readings = []
+        readings: list[list[Reading]] = []
         for net, own in zip(networks, sides, strict=True):
             own["half"] = half
             if first.options.norm == "2":

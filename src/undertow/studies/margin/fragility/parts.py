@@ -56,12 +56,13 @@ def _narrow(scale: Scale, data: dict[str, Any], *, fixed: bool, grid: dict[str, 
 
 
 def _clusters(fixed: bool) -> Part:
-    def clusters(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
-        size = _SIZES[scale]
-        data = {"name": "d-binary", "d": size.d, "k": 2, "n": size.n[0]}
-        return _narrow(scale, data, fixed=fixed, grid={"k": size.clusters, "n": size.n})
+    return lambda scale, variant: _on_clusters(scale, fixed=fixed)  # noqa: ARG005
 
-    return clusters
+
+def _on_clusters(scale: Scale, *, fixed: bool) -> dict[str, Any]:
+    size = _SIZES[scale]
+    data = {"name": "d-binary", "d": size.d, "k": 2, "n": size.n[0]}
+    return _narrow(scale, data, fixed=fixed, grid={"k": size.clusters, "n": size.n})
 
 
 def _orthogonal(fixed: bool) -> Part:
@@ -75,7 +76,7 @@ def _orthogonal(fixed: bool) -> Part:
 
 def robust(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     """f_robust of the same clusters, constructed from their centres and not trained."""
-    size, own = _SIZES[scale], _clusters(False)(scale, "paper")
+    size, own = _SIZES[scale], _on_clusters(scale, fixed=False)
     del own["grid"]["std"]
     training = {"optimizer": "gd", "learning_rate": 0.1, "epochs": 0, "loss": "logistic", "dtype": "float64"}
     measures = [each for each in own["probe"]["measures"] if each["name"] != "kkt"]

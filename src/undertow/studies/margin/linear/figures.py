@@ -10,6 +10,7 @@ import polars
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.titles import small_title
+from undertow.studies.kit.per_seed import mean
 from undertow.studies.kit.readings import after_training, measured, split_key
 from undertow.studies.kit.statements import Figures
 from undertow.studies.margin.curves_of_loss import with_time
@@ -27,7 +28,7 @@ def angle(frame: polars.DataFrame) -> altair.TopLevelMixin:
     late = late.with_columns(time=polars.col("log_time").log(10).round(1))  # networks at the same places
     own = late.group_by("seed", "d", "time").agg(value=polars.col("angle").mean())
     own = own.with_columns(time=10 ** polars.col("time"), kind=polars.format("d = {}", polars.col("d")))
-    first = own.filter(polars.col("time") == polars.col("time").min())["value"].mean()
+    first = mean(own.filter(polars.col("time") == polars.col("time").min())["value"])
     start = float(own["time"].min())  # type: ignore[arg-type]
     line = [
         {"time": t, "value": first * start / t, "kind": "c/log t", "seed": 0} for t in own["time"].unique()
