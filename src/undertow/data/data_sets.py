@@ -16,6 +16,7 @@ from undertow.data.named_data import NamedData
 from undertow.data.network_features import FeaturesData
 from undertow.data.separable import SeparableData
 from undertow.data.slabs import SlabsData
+from undertow.data.sparse_signs import SparseSignsData
 from undertow.data.table_data import TableData
 
 __all__ = ["DATA_SETS"]
@@ -32,6 +33,7 @@ DATA_SETS: tuple[type[DataSection], ...] = (
     FourierSumData,
     MatrixEntriesData,
     ModularAdditionData,
+    SparseSignsData,
     FeaturesData,
     NamedData,
     TableData,
