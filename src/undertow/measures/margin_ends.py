@@ -24,7 +24,7 @@ class MarginEnds(NamedMeasure):
 
     ``radius:2`` = min y⟨w, x⟩/‖w‖₂ and ``radius:inf`` = min y⟨w, x⟩/‖w‖₁ are the distances in L2 and L∞ at which
     the first point changes its class (0 where one is wrong); ``end2:…`` and ``end1:…`` those of the ends.
-    ``cosine:2`` and ``cosine:1`` are with the classifier of largest L2 margin, and of largest L1 margin. At w = 0 all are 0.
+    ``cosine:2`` is with the classifier of largest L2 margin, ``cosine:1`` with that of largest L1 margin; 0 at w = 0.
     """
 
     name: ClassVar[str] = "margin-ends"

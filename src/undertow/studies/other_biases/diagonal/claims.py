@@ -27,8 +27,8 @@ def between_ends(frame: polars.DataFrame) -> polars.DataFrame:
 def changes(frame: polars.DataFrame, norm: str) -> Finding:
     """Per seed log₁₀ of the last radius over that when the network is nearest to the largest L2 margin."""
     radius, nearest = polars.col(f"radius:{norm}"), polars.col("cosine:2").arg_max()
-    table = between_ends(frame).sort(*_NETWORK, "step").group_by(_NETWORK, maintain_order=True)
-    table = table.agg(before=radius.get(nearest), after=radius.last())
+    curves = between_ends(frame).sort(*_NETWORK, "step").group_by(_NETWORK, maintain_order=True)
+    table = curves.agg(before=radius.get(nearest), after=radius.last())
     table = table.with_columns(value=(polars.col("after") / polars.col("before")).log10())
     note = (
         f"effect: log₁₀ of the last L{'∞' if norm == 'inf' else norm} radius over that nearest to the L2 end",
@@ -43,7 +43,7 @@ def changes(frame: polars.DataFrame, norm: str) -> Finding:
 def time_of_change(frame: polars.DataFrame) -> Finding:
     """Per seed ηλ·steps/log α when the network comes nearer to the L1 end than to the other, between a half and two."""
     later = polars.col("cosine:1") > polars.col("cosine:2")
-    table = between_ends(frame).filter(polars.col("step") > 0).group_by(_NETWORK)
-    table = table.agg(value=polars.col("progress").filter(later).min())
+    curves = between_ends(frame).filter(polars.col("step") > 0).group_by(_NETWORK)
+    table = curves.agg(value=polars.col("progress").filter(later).min())
     note = ("effect: ηλ·steps/log α at the change", f"by sparsity: {by_value(table, 'k')}")
     return verdict(table, between=(0.5, 2.0), note=note)
