@@ -36,6 +36,10 @@ _KEYS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("log10_loss", "margin"), "any"),
     },
     "frequency-residuals": {f"{kind}:{k}": "share" for kind in ("residual", "kept") for k in (1, 2, 4)},
+    "margin-ends": {
+        **{f"{name}:{norm}": "positive" for name in ("radius", "end1", "end2") for norm in ("2", "inf")},
+        **dict.fromkeys(("cosine:1", "cosine:2"), "share"),
+    },
     "attacked-radius": {"radius": "positive", "relative": "positive"},
     "stable-rank": dict.fromkeys(("hidden.weight", "hidden1.weight"), "positive"),
     "collaboration": {f"activation:{key}": kind for key, kind in {**_FACTORS, "energy": "positive"}.items()},
@@ -111,6 +115,7 @@ TESTED_ELSEWHERE = {
     "C-n.frozen": "a share within a tenth of 1",
     "C-n.smooth": "two shares within a tenth of 0",
     **dict.fromkeys(("B-h", "B-i.start", "B-i.decay"), "two accuracies that pass their lines late"),
+    "B-p.time": "a time between two lines",
     "B-a.reaches-linear": "a flow beyond the threshold, and no other",
     **dict.fromkeys(
         ("B-b.hovers", "B-b.hovers-linear", "B-c.heavy-ball", "B-c.nesterov"), "a ratio between two lines"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -155,3 +156,33 @@ def test_networks_that_never_generalise_do_not_do_so_late() -> None:
     never = grokking_records(lambda *_: 2000.0, after=0.5)
     assert CLAIMS["B-h"](never).verdict is Verdict.UNDECIDED
     assert CLAIMS["B-o"](never).verdict is Verdict.UNDECIDED
+
+
+def diagonal_records(change: float) -> polars.DataFrame:
+    """Diagonal networks that pass from the L2 end to the L1 end when ηλ·steps/log α is ``change``."""
+    rows: list[dict[str, Any]] = []
+    for seed, step in itertools.product(range(10), range(0, 301, 5)):
+        later = step / 100 > change + 0.01 * seed
+        values = {"radius:2": 1.0 - 0.5 * later, "radius:inf": 0.1 + 0.2 * later}
+        values |= {"cosine:2": 0.99 - 0.4 * later, "cosine:1": 0.6 + 0.39 * later}
+        about = {
+            "k": 3,
+            "start": math.e,
+            "weight_decay": 0.1,
+            "learning_rate": 0.1,
+            "seed": seed,
+            "step": step,
+        }
+        rows += [
+            {**about, "measure": "margin-ends", "key": key, "value": value} for key, value in values.items()
+        ]
+    return polars.DataFrame(rows)
+
+
+def test_the_attacker_is_swapped_near_its_time_or_later() -> None:
+    near, late = diagonal_records(1.2), diagonal_records(2.5)
+    assert CLAIMS["B-p.time"](near).verdict is Verdict.HOLDS
+    assert CLAIMS["B-p.time"](late).verdict is Verdict.FAILS
+    for frame in (near, late):
+        assert CLAIMS["B-p.l2"](frame).verdict is Verdict.HOLDS
+        assert CLAIMS["B-p.inf"](frame).verdict is Verdict.HOLDS

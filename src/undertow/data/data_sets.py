@@ -19,6 +19,7 @@ from undertow.data.separable import SeparableData
 from undertow.data.separable_classes import SeparableClassesData
 from undertow.data.sign_vectors import SignVectorsData
 from undertow.data.slabs import SlabsData
+from undertow.data.sparse_signs import SparseSignsData
 from undertow.data.table_data import TableData
 
 __all__ = ["DATA_SETS"]
@@ -38,6 +39,7 @@ DATA_SETS: tuple[type[DataSection], ...] = (
     FourierSumData,
     MatrixEntriesData,
     ModularAdditionData,
+    SparseSignsData,
     FeaturesData,
     NamedData,
     TableData,

@@ -39,7 +39,7 @@ def with_noise(net: nn.Module, delta: float, generator: torch.Generator) -> nn.M
     length = math.sqrt(sum(float(draw.square().sum()) for draw in draws))
     with torch.no_grad():
         for weight, draw in zip(weights, draws, strict=True):
-            weight += (delta * size / length * draw).to(weight)
+            weight.add_((delta * size / length * draw).to(weight))
     return copied
 
 

@@ -1,6 +1,7 @@
 """The networks the papers train, built on the CPU from a seeded generator."""
 
 from undertow.models.cnn import CnnModel, cnn
+from undertow.models.diagonal import DiagonalModel, DiagonalNetwork
 from undertow.models.grouped_centres import GroupedModel
 from undertow.models.initialisation import Gaussian, He, Initialisation, Scaled
 from undertow.models.matrix_product import MatrixProduct, MatrixProductModel
@@ -17,6 +18,8 @@ from undertow.models.vgg import Vgg16Model, vgg16
 __all__ = [
     "MODELS",
     "CnnModel",
+    "DiagonalModel",
+    "DiagonalNetwork",
     "Gaussian",
     "GroupedModel",
     "He",
@@ -48,6 +51,7 @@ MODELS: tuple[type[ModelSection], ...] = (
     SlopedTwoLayerModel,
     MlpModel,
     MatrixProductModel,
+    DiagonalModel,
     GroupedModel,
     PreluModel,
     NearestModel,

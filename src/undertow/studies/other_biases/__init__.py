@@ -22,5 +22,5 @@ STUDY = Study(
     },
     variants={"paper": "the experiments of the papers, at the sizes of the scale"},
     home=__name__,
-    topics=("sharpness", "frequency", "grokking", "low_rank"),
+    topics=("sharpness", "frequency", "grokking", "low_rank", "diagonal"),
 )

@@ -16,7 +16,7 @@ _SIZES = by_scale(
     thresholds=((40, 12), (160, 40, 20), (400, 80, 40, 20)),
     momentum_thresholds=((40,), (100,), (200, 100)),
     epochs=(1200, 6000, 40000),
-    every=(150, 200, 400),
+    every=(200, 200, 400),
     loss_every=(25, 25, 50),
     depth=(6, 10, 20),
     d=(10, 20, 50),
@@ -126,7 +126,7 @@ def cross_entropy(scale: Scale) -> dict[str, Any]:
     settings = _images(
         scale, "cross-entropy", _rates(size.entropy_thresholds), {"epochs": size.entropy_epochs}
     )
-    return {**settings, "probe": _probed("cross-entropy", size)}
+    return {**settings, "probe": _probed("cross-entropy", size, every=size.every // 4)}
 
 
 @only_in("paper")
