@@ -43,8 +43,9 @@ class AttackedRadius(NamedMeasure):
         labels, p = labels_for(self, y), float(self.norm)
         gaps = half_gaps(x, labels, count=self.count, norm=p)
         points, own = x[: self.count], labels[: self.count]
-        effort = {"rounds": self.rounds, "restarts": self.restarts, "seed": self.seed}
-        found, _ = closest_examples(list(networks), points, own, norm=p, **effort)
+        found, _ = closest_examples(
+            list(networks), points, own, norm=p, rounds=self.rounds, restarts=self.restarts, seed=self.seed
+        )
         distance = torch.minimum(found.double().reshape(len(networks), -1), 2 * gaps)
         return [
             [("radius", float(each.mean()), None), ("relative", float((each / gaps).mean()), None)]

@@ -18,11 +18,11 @@ from undertow.adversary.certificates.operations import (
     Operation,
     ProductOf,
 )
-from undertow.adversary.certificates.relaxations import Lines, curve_range, lines_around
+from undertow.adversary.certificates.relaxations import LinePair, curve_range, lines_around
 
 __all__ = [
     "Chords",
-    "Plane",
+    "LinearPiece",
     "Relaxation",
     "RowRelaxation",
     "backward_through",
@@ -57,7 +57,7 @@ class Chords:
 
 
 @dataclass(frozen=True, eq=False)
-class Plane:
+class LinearPiece:
     """x·y = c_x·y + c_y·x − c_x·c_y + (x − c_x)(y − c_y), the last term at most r_x·r_y in size.
 
     The mean of McCormick's two planes on either side.
@@ -69,11 +69,11 @@ class Plane:
     rest: Tensor
     size: Tensor
 
-    def taken(self, index: Tensor) -> Plane:
+    def taken(self, index: Tensor) -> LinearPiece:
         """The planes of these samples."""
         centres, radii = (tuple(part[index] for part in pair) for pair in (self.centres, self.radii))
         rest = (part[index] for part in (self.product, self.rest, self.size))
-        return Plane((centres[0], centres[1]), (radii[0], radii[1]), *rest)
+        return LinearPiece((centres[0], centres[1]), (radii[0], radii[1]), *rest)
 
 
 @runtime_checkable
@@ -89,7 +89,7 @@ class RowRelaxation(Protocol):
         ...
 
 
-Relaxation = Lines | Chords | Plane | RowRelaxation
+Relaxation = LinePair | Chords | LinearPiece | RowRelaxation
 
 
 def dot_rows(rows: Tensor, vector: Tensor) -> Tensor:
@@ -115,7 +115,7 @@ def relaxed(operation: Operation, limits: Sequence[Limits]) -> Relaxation:
         if math.isinf(operation.curve.domain):
             return lines
         # NaN makes every bound that needs it no bound
-        return Lines(
+        return LinePair(
             *(torch.where(low > operation.curve.domain, part, math.nan) for part in vars(lines).values())
         )
     if isinstance(operation, LargestOf):
@@ -129,7 +129,7 @@ def relaxed(operation: Operation, limits: Sequence[Limits]) -> Relaxation:
     times = torch.matmul if operation.matrices else torch.mul
     rest = times(radius, other)
     size = times(first.abs() + radius, second.abs() + other)
-    return Plane((first, second), (radius, other), times(first, second), rest, 2 * size)
+    return LinearPiece((first, second), (radius, other), times(first, second), rest, 2 * size)
 
 
 def _window(values: Tensor, members: Tensor) -> Tensor:
@@ -212,7 +212,7 @@ def backward_through(
         parts = operation.backward(rows.flatten(0, 1))
         shift = 0.0 if operation.offset is None else rows.flatten(2) @ operation.offset.flatten()
         return tuple(part.reshape(*rows.shape[:2], *part.shape[1:]) for part in parts), shift, 0.0
-    if isinstance(relaxation, Lines):
+    if isinstance(relaxation, LinePair):
         positive, negative = rows.clamp(min=0), rows.clamp(max=0)
         back = positive * relaxation.low_slope.unsqueeze(1) + negative * relaxation.high_slope.unsqueeze(1)
         low, high = relaxation.low_offset.flatten(1), relaxation.high_offset.flatten(1)
@@ -223,7 +223,7 @@ def backward_through(
         return (back,), shift, size
     if isinstance(relaxation, Chords):
         return _through_chords(rows, relaxation)
-    assert isinstance(relaxation, Plane)
+    assert isinstance(relaxation, LinearPiece)
     return _through_plane(operation, rows, relaxation)
 
 
@@ -243,7 +243,7 @@ def _through_chords(rows: Tensor, chords: Chords) -> tuple[tuple[Tensor, ...], T
 
 
 def _through_plane(
-    operation: Operation, rows: Tensor, plane: Plane
+    operation: Operation, rows: Tensor, plane: LinearPiece
 ) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
     first, second = plane.centres
     assert isinstance(operation, ProductOf)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from undertow.adversary.certificates.activation_curves import Curve, Function
 
-__all__ = ["Lines", "curve_range", "lines_around", "lowest_offset", "slope_range"]
+__all__ = ["LinePair", "curve_range", "lines_around", "lowest_offset", "slope_range"]
 
 _EPS = torch.finfo(torch.float64).eps
 _END, _ENTRIES = 40.0, 4096  # of the table of slopes: beyond ±40 every slope has reached its limit in float64
@@ -30,7 +30,7 @@ _CUTS = 4  # cutting planes for a curve that bends; a straight one needs one for
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class LinePair:
     """``low_slope``·h + ``low_offset`` ≤ f(h) ≤ ``high_slope``·h + ``high_offset``, each of the shape of the limits.
 
     ``size`` is the largest that a term of either line can be: what rounding is a share of.
@@ -42,16 +42,16 @@ class Lines:
     high_offset: Tensor
     size: Tensor
 
-    def taken(self, index: Tensor) -> Lines:
+    def taken(self, index: Tensor) -> LinePair:
         """The lines of these samples."""
-        return Lines(*(part[index] for part in vars(self).values()))
+        return LinePair(*(part[index] for part in vars(self).values()))
 
     @staticmethod
-    def of(below: tuple[Tensor, Tensor], above: tuple[Tensor, Tensor], largest: Tensor) -> Lines:
+    def of(below: tuple[Tensor, Tensor], above: tuple[Tensor, Tensor], largest: Tensor) -> LinePair:
         """From (slope, offset) of both lines and the largest |h|."""
         slope = torch.maximum(below[0].abs(), above[0].abs())
         size = slope * largest + torch.maximum(below[1].abs(), above[1].abs())
-        return Lines(*below, *above, size)
+        return LinePair(*below, *above, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class _Side:
         return tuple(self.sign * bend for bend in self.curve.bends)
 
 
-def lines_around(curve: Curve, low: Tensor, high: Tensor) -> Lines:
+def lines_around(curve: Curve, low: Tensor, high: Tensor) -> LinePair:
     """The lines of smallest area around the curve between ``low`` and ``high``.
 
     >>> from undertow.adversary.certificates.activation_curves import curve_of
@@ -84,10 +84,10 @@ def lines_around(curve: Curve, low: Tensor, high: Tensor) -> Lines:
         return _kink_lines(curve, low, high)
     below = _hull_line(_Side(curve, 1), low, high)
     above = _hull_line(_Side(curve, -1), low, high)
-    return Lines.of(below, (-above[0], -above[1]), torch.maximum(low.abs(), high.abs()))
+    return LinePair.of(below, (-above[0], -above[1]), torch.maximum(low.abs(), high.abs()))
 
 
-def _kink_lines(curve: Curve, low: Tensor, high: Tensor) -> Lines:
+def _kink_lines(curve: Curve, low: Tensor, high: Tensor) -> LinePair:
     """The same for one kink at zero, in closed form: the chord, and the side on which most of the interval lies."""
     assert curve.ends is not None
     left, right = (side.to(low) for side in curve.ends[0])
@@ -99,7 +99,7 @@ def _kink_lines(curve: Curve, low: Tensor, high: Tensor) -> Lines:
     nothing, convex = torch.zeros_like(low), (right >= left).expand_as(low)
     below = torch.where(convex, middle, chord), torch.where(convex, nothing, offset)
     above = torch.where(convex, chord, middle), torch.where(convex, offset, nothing)
-    return Lines.of(below, above, torch.maximum(low.abs(), high.abs()))
+    return LinePair.of(below, above, torch.maximum(low.abs(), high.abs()))
 
 
 def lowest_offset(curve: Curve, sign: int, slope: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from undertow.adversary.certificates.activation_curves import Curve
 from undertow.adversary.certificates.ball_coupling import BallCoupling
-from undertow.adversary.certificates.relaxations import Lines, lines_around, lowest_offset
+from undertow.adversary.certificates.relaxations import LinePair, lines_around, lowest_offset
 
 __all__ = ["CurvePiece", "RowSlopes", "pieces_of"]
 
@@ -35,7 +35,7 @@ class CurvePiece:
 
     start: Tensor
     stop: Tensor
-    lines: Lines
+    lines: LinePair
 
     def taken(self, index: Tensor) -> CurvePiece:
         """The pieces of these samples."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from undertow.adversary.certificates.ball_coupling import BallCoupling
 from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
 from undertow.adversary.certificates.operations import CurveOf
-from undertow.adversary.certificates.relaxations import Lines, slope_range
+from undertow.adversary.certificates.relaxations import LinePair, slope_range
 from undertow.adversary.certificates.row_slopes import RowSlopes, pieces_of
 
 __all__ = ["ascended_bounds"]
@@ -107,7 +107,7 @@ def _starts(
     found = {}
     for index, operation in enumerate(bounds.graph.operations):
         lines = ball.relaxations.get(index)
-        if index not in met or not isinstance(operation, CurveOf) or not isinstance(lines, Lines):
+        if index not in met or not isinstance(operation, CurveOf) or not isinstance(lines, LinePair):
             continue
         low, high = ball.limits[operation.inputs[0]]
         row = met[index]

@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same table as below, for type checkers and editors
-    from undertow.probe.adapters.following import Following as Following
-    from undertow.probe.adapters.following import follow as follow
+    from undertow.probe.adapters.followed_optimizer import Following as Following
+    from undertow.probe.adapters.followed_optimizer import follow as follow
     from undertow.probe.adapters.lightning_probe import LightningProbe as LightningProbe
     from undertow.probe.adapters.transformers_probe import TransformersProbe as TransformersProbe
     from undertow.probe.sinks import Csv as Csv
@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.probe.sinks import TensorBoard as TensorBoard
 
 _WHERE = {
-    "Following": "undertow.probe.adapters.following",
-    "follow": "undertow.probe.adapters.following",
+    "Following": "undertow.probe.adapters.followed_optimizer",
+    "follow": "undertow.probe.adapters.followed_optimizer",
     "LightningProbe": "undertow.probe.adapters.lightning_probe",
     "TransformersProbe": "undertow.probe.adapters.transformers_probe",
     "Csv": "undertow.probe.sinks",
