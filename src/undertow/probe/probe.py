@@ -149,12 +149,15 @@ class Probe:
         self._rate = math.nan if training is None else training[2]
         self._measured = [-1] * len(pairs)  # the step at which each was last taken
         self._diverged = False
+        self._observing = [each for each in self.measures if isinstance(each, Tracked) and each.observes]
+        self._next = self._next_due()
         if at_start:
             self._take(index for index, schedule in enumerate(self.schedules) if schedule.due(0))
 
     def __call__(self, *, step: int | None = None, epoch: int | None = None) -> list[Record]:
         """Measure now and return the new records; ``step`` and ``epoch``, where given, set the counters."""
         self._step = self._step if step is None else step
+        self._next = self._next_due()
         self._epoch = self._epoch if epoch is None else epoch
         return self._take(range(len(self.measures)))
 
@@ -162,18 +165,27 @@ class Probe:
         """One optimiser step was made; ``rate`` is its learning rate, where that is not the one before it."""
         self._step += 1
         self._rate = self._rate if rate is None else rate
-        observing = [each for each in self.measures if isinstance(each, Tracked) and each.observes]
-        if observing:
+        if self._observing:
             seen = self.measured.seen()
-            for measure in observing:
+            for measure in self._observing:
                 with preserve_state(seen):
                     measure.tracker.observe(seen, StepTaken(self._rate))
-        # What is due at the end of an epoch waits for ``epoch_end``, which also counts it.
+        if self._step < self._next:
+            return []  # most steps: this is all that they cost
+        self._next = self._next_due()
         return self._take(
             index
             for index, schedule in enumerate(self.schedules)
             if schedule.every != "epoch" and schedule.due(self._step)
         )
+
+    def _next_due(self) -> float:
+        """The first step after this one at which something is due.
+
+        What is due at the end of an epoch waits for ``epoch_end``, which also counts it.
+        """
+        steps = [schedule.next(self._step) for schedule in self.schedules if schedule.every != "epoch"]
+        return min(steps, default=math.inf)
 
     def epoch_end(self) -> list[Record]:
         """One pass over the data is complete."""
