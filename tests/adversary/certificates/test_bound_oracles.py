@@ -263,3 +263,26 @@ def test_narrow_networks_are_certified_nearly_to_their_exact_radius_case_by_case
 def test_rows_of_differences() -> None:
     rows = difference_rows(torch.tensor([1]), 3)
     assert rows.tolist() == [[[-1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, -1.0]]]
+
+
+class _WithLoss(nn.Module):
+    """Scores, and beside them a number that nothing uses."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.net(x)
+        _unused = (scores.sum(), torch.tanh(x).mean())
+        return scores
+
+
+def test_what_scores_do_not_use_is_no_part_of_the_proof() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)).eval()
+    x = torch.randn(3, 4)
+    y = net(x).argmax(1)
+    plain = ut.robustness(net, x, y, shorten=False).certified
+    beside = ut.robustness(_WithLoss(net).eval(), x, y, shorten=False).certified
+    assert torch.equal(plain, beside)

@@ -51,6 +51,17 @@ class NetworkGraph:
                 seen.update(self.operations[index].inputs)
         return source in seen and source != without
 
+    def without_unused(self) -> NetworkGraph:
+        """The same without what a network computes and its scores do not use, such as a loss beside them."""
+        used = {0, self.output}  # the input stays in any case
+        for index in range(self.output, -1, -1):
+            if index in used:
+                used.update(self.operations[index].inputs)
+        places = {old: new for new, old in enumerate(sorted(used))}
+        kept = [self.operations[index] for index in sorted(used)]
+        moved = [replace(each, inputs=tuple(places[index] for index in each.inputs)) for each in kept]
+        return NetworkGraph(tuple(moved), places[self.output])
+
     def values(self, x: Tensor) -> list[Tensor]:
         """The value (B, *S) of every operation at the samples x (B, …)."""
         found: list[Tensor] = []
@@ -120,7 +131,7 @@ def read_graph(classifier: Classifier, net: nn.Module, x: Tensor) -> NetworkGrap
             builder.add(step)
         if id(result) not in builder.depends:
             raise UnreadableError("its scores do not depend on the input, or in a way that was not recorded")
-        graph = NetworkGraph(tuple(builder.operations), builder.depends[id(result)])
+        graph = NetworkGraph(tuple(builder.operations), builder.depends[id(result)]).without_unused()
         del alive
         _check_agreement(graph, scores, x)
     graph = _without_common_offset(graph)
