@@ -15,33 +15,7 @@ from undertow.studies.margin.fragility.claims import beside_robust, radii_over_t
 __all__ = ["FIGURES"]
 
 _PARTS = ("clusters-trained", "clusters-fixed", "orthogonal-trained", "orthogonal-fixed")
-_LEVELS = (
-    0.5,
-    1,
-    2,
-    3,
-    5,
-    7,
-    10,
-    12,
-    15,
-    18,
-    20,
-    22,
-    25,
-    28,
-    30,
-    50,
-    70,
-    100,
-    150,
-    200,
-    250,
-    300,
-    500,
-    700,
-    1000,
-)
+_LEVELS = tuple(10 ** (place / 20) for place in range(-6, 61))
 FIGURES = Figures(parts=_PARTS)
 
 
