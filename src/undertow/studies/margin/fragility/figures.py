@@ -8,12 +8,14 @@ import polars
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
+from undertow.studies.kit.readings import interpolated
 from undertow.studies.kit.statements import Figures
 from undertow.studies.margin.fragility.claims import beside_robust, radii_over_training
 
 __all__ = ["FIGURES"]
 
 _PARTS = ("clusters-trained", "clusters-fixed", "orthogonal-trained", "orthogonal-fixed")
+_LEVELS = tuple(10 ** (place / 20) for place in range(-6, 61))
 FIGURES = Figures(parts=_PARTS)
 
 
@@ -26,11 +28,21 @@ def radius_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
         )
         for part in _PARTS
     ]
-    table = polars.concat([own.select("seed", "std", "fallen", "radius", "half", "panel") for own in each])
-    level = 10 ** ((8 * polars.col("fallen").log(10)).round() / 8)
-    shown = table.group_by("seed", "std", "panel", fallen=level).agg(
-        value=(polars.col("radius") / polars.col("half")).mean()
+    by = ["seed", "k", "n", "std", "panel"]
+    kept = [
+        own.with_columns(k=own["k"] if "k" in own.columns else polars.lit(0, dtype=polars.Int64))
+        for own in each
+    ]
+    table = polars.concat(
+        [own.select(*by, "fallen", value=polars.col("radius") / polars.col("half")) for own in kept]
     )
+    shown = interpolated(table, _LEVELS, by=by, x="fallen").filter(polars.col("value").is_finite())
+    # A level that some networks have not reached, or passed before the first reading, would compare others.
+    count, panel = polars.len().over("panel", "std", "fallen"), ["panel", "std"]
+    shown = shown.with_columns(count=count).filter(
+        polars.col("count") == polars.col("count").max().over(panel)
+    )
+    shown = shown.group_by("seed", *panel, "fallen").agg(polars.col("value").mean())
     return LinePlot(
         x="fallen",
         x_axis=Axis("log₁₀ 1/𝓛", log=True),

@@ -8,7 +8,6 @@ import polars
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
-from undertow.studies.kit.data_names import written
 from undertow.studies.kit.readings import after_training, measured
 from undertow.studies.kit.statements import Figures
 from undertow.studies.margin.table.claims import radii_by_loss
@@ -38,7 +37,7 @@ def margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
         y=Axis("margin, relative to the first model's", log=True),
         colour="kind",
         points=True,
-        title="Normalised margins of the CNN",
+        title="Networks stopped at several losses",
     ).draw(shown)
 
 
@@ -114,7 +113,7 @@ def robust_curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
         dash="kind",
         dashes={"attacked": [1, 0], "proved": [4, 3]},
         column="panel",
-        title=f"CNN on {written(frame['data_name'])}" if "data_name" in frame.columns else "CNN",
+        title="Networks stopped at several losses",
         size=(280, 220),
     ).draw(shown.sort("panel", "stop_below", "eps"))
 
