@@ -20,8 +20,8 @@ STUDY = Study(
     summary="An optimiser chooses the norm in which the margin grows, it is said, and by duality the attacker that the "
     "network withstands: sign descent and Adam L1, gradient descent L2, coordinate descent L∞.",
     costs={
-        "smoke": "SMOKE",
-        "laptop": "LAPTOP",
+        "smoke": "236 small trials, about 20 s on two cores",
+        "laptop": "360 trials, about 4 minutes on two cores",
         "paper": "made for one GPU; not run yet",
     },
     variants={"paper": "rates tuned on problems of their own, falling like t^-½"},

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ATTACKERS", "RULES", "SEEDS", "TINY", "Rule", "parts_of", "trained_by"]
+__all__ = ["ATTACKERS", "NORMS", "RULES", "SEEDS", "TINY", "Rule", "parts_of", "trained_by"]
 
 SEEDS = {"smoke": list(range(6)), "laptop": list(range(10)), "paper": list(range(20))}
 """Every seed is a problem of its own, and a batch of its own; six are the fewest that decide."""
@@ -39,6 +39,8 @@ RULES = {
     "muon": Rule("Muon", "spectral", {"name": "muon"}, 0.3, remembers=True),
 }
 """By the endings of the parts. Rates were chosen on four problems that are not among the study's."""
+NORMS = {"1": "L1", "2": "L2", "inf": "L∞", "spectral": "the spectral norm"}
+"""What norms are called in sentences."""
 ATTACKERS = {"1": "sign", "2": "gd", "inf": "coordinate"}
 """Who is said to protect against whom: attacker → rule."""
 

@@ -10,7 +10,7 @@ from undertow.studies.kit.per_seed import verdict
 from undertow.studies.kit.readings import at_levels, side_by_side
 from undertow.studies.kit.statements import Claims
 from undertow.studies.optimisers.margin_tables import NETWORK, end_and_half, progress, with_rules
-from undertow.studies.optimisers.rules import ATTACKERS, RULES, parts_of
+from undertow.studies.optimisers.rules import ATTACKERS, NORMS, RULES, parts_of
 
 __all__ = ["CLAIMS", "at_equal_progress"]
 
@@ -61,7 +61,7 @@ def reaches(frame: polars.DataFrame, part: str) -> Finding:
     """
     norm = RULES[part.partition("-")[2]].norm
     end, shrunk = end_and_half(progress(frame), norm)
-    found = verdict(end, norm, above=NEAR, note=f"effect: margin in {norm} as a share of the largest")
+    found = verdict(end, norm, above=NEAR, note=f"effect: margin in {NORMS[norm]} as a share of the largest")
     resting = found.verdict is not Verdict.FAILS or shrunk > RESTING
     return found if resting else found.left_open(f"its gap fell by {1 - shrunk:.0%} while steps doubled")
 
@@ -75,7 +75,7 @@ def protects(frame: polars.DataFrame, attacker: str) -> Finding:
     both = own.join(rivals, on="seed").with_columns(value=polars.col("own") / polars.col("best"))
     if both["seed"].n_unique() < frame["seed"].n_unique():
         raise InputError(f"not every network came to {EQUAL:.0%} of its largest margin: train longer")
-    note = f"effect: mean radius in L{attacker} over the best rival's, each at {EQUAL:.0%} of its own margin"
+    note = f"effect: mean radius in {NORMS[attacker]} over the best rival's, each at {EQUAL:.0%} of its own margin"
     return verdict(both, above=1.0, within=POSITIVE, note=note)
 
 
