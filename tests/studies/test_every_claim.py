@@ -127,8 +127,8 @@ def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
         elif name == "norm-kkt":
             found[name] = {**found.get(name, {}), **{f"total:{norm}": "share" for norm in options["norms"]}}
         elif name == "attacker-radii":
-            sides = ("exact",) if grid.model.name == "mlp" else ("certified", "attacked")
-            found[name] = {f"{p}:{side}": "positive" for p in ("1", "2", "inf") for side in sides}
+            kinds = ["exact"] if grid.model.name == "mlp" else ["certified", "attacked"]
+            found[name] = {f"{p}:{kind}": "positive" for p in ("1", "2", "inf") for kind in kinds}
         elif name in _KEYS:
             found[name] = _KEYS[name]
     return found

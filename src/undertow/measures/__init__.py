@@ -58,7 +58,7 @@ MEASURES = MeasureRegistry(
     Listed("kkt-network", "undertow.measures.kkt_network:KktNetwork"),
     Listed("margins", "undertow.measures.margins:Margins"),
     Listed("norm-margins", "undertow.measures.norm_margins:NormMargins"),
-    Listed("linear-optimum", "undertow.measures.norm_margins:LinearOptimum"),
+    Listed("linear-optimum", "undertow.measures.linear_optimum:LinearOptimum"),
     Listed("norm-kkt", "undertow.measures.norm_kkt:NormKkt"),
     Listed("step-geometry", "undertow.measures.step_geometry:StepGeometry"),
     Listed(
@@ -68,7 +68,7 @@ MEASURES = MeasureRegistry(
     ),
     Listed(
         "exact-radii",
-        "undertow.measures.attacker_radii:ExactRadii",
+        "undertow.measures.exact_radii:ExactRadii",
         truth={"*:certified": "above", "*:attacked": "below", "*": None},
     ),
     Listed("direction", "undertow.measures.direction:DirectionOfWeights"),
