@@ -71,7 +71,7 @@ MEASURES = MeasureRegistry(
     ),
     Listed("exact-radius", "undertow.measures.exact_radius:ExactRadius"),
     Listed("norm-margins", "undertow.measures.norm_margins:NormMargins"),
-    Listed("linear-optimum", "undertow.measures.norm_margins:LinearOptimum"),
+    Listed("linear-optimum", "undertow.measures.linear_optimum:LinearOptimum"),
     Listed("norm-kkt", "undertow.measures.norm_kkt:NormKkt"),
     Listed("step-geometry", "undertow.measures.step_geometry:StepGeometry"),
     Listed(
@@ -81,7 +81,7 @@ MEASURES = MeasureRegistry(
     ),
     Listed(
         "exact-radii",
-        "undertow.measures.attacker_radii:ExactRadii",
+        "undertow.measures.exact_radii:ExactRadii",
         truth={"*:certified": "above", "*:attacked": "below", "*": None},
     ),
     Listed("margin-basin", "undertow.measures.margin_basin:MarginBasin"),

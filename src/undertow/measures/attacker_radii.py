@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from undertow.adversary.robustness import robustness
 from undertow.core.errors import ModelError
 from undertow.core.sections import Positive, Seed, Switch
+from undertow.measures.linear_optimum import linear_weight
 from undertow.measures.named_measure import NamedMeasure
-from undertow.measures.norm_margins import linear_weight
 from undertow.measures.raw_inputs import taken_for_logits
 from undertow.measures.reading import Reading, labels_for
 
-__all__ = ["AttackerRadii", "ExactRadii", "linear_radii"]
+__all__ = ["ATTACKERS", "AttackerRadii", "linear_radii"]
 
-_ATTACKERS = {"1": 1.0, "2": 2.0, "inf": torch.inf}
+ATTACKERS = {"1": 1.0, "2": 2.0, "inf": torch.inf}
 _DUALS = {"1": torch.inf, "2": 2.0, "inf": 1.0}
 
 
@@ -46,12 +46,12 @@ class AttackerRadii(NamedMeasure):
         except ModelError:
             yield from self._of_network(net, x, labels)
             return
-        for attacker in _ATTACKERS:
+        for attacker in ATTACKERS:
             yield f"{attacker}:exact", float(linear_radii(weight, x, labels, attacker=attacker).mean()), None
 
     def _of_network(self, net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Reading]:
         some = slice(min(self.exact, len(x)))
-        for attacker, norm in _ATTACKERS.items():
+        for attacker, norm in ATTACKERS.items():
             bracket = partial(robustness, net, norm=norm, shorten=self.shorten, seed=self.seed)
             with taken_for_logits():
                 found = bracket(x, y, exact=False)
@@ -65,30 +65,6 @@ class AttackerRadii(NamedMeasure):
             if bool(solved.isfinite().all()):
                 yield f"{attacker}:exact", float(solved.mean()), None
                 yield f"{attacker}:attacked-there", float(found.attacked[some].mean()), None
-
-
-class ExactRadii(NamedMeasure):
-    """Mean exact radii of a two-layer network for each attacker p = 1, 2 and inf, between what is proved and attacked.
-
-    Readings: ``p:exact``, ``p:certified``, ``p:attacked``, means over the probe's points; left out for an attacker for
-    which they take longer than ``seconds``.
-    """
-
-    name: ClassVar[str] = "exact-radii"
-    seconds: Positive = 60.0
-    seed: Seed = 0
-
-    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
-        labels = labels_for(self, y)
-        for attacker, norm in _ATTACKERS.items():
-            with taken_for_logits():
-                found = robustness(
-                    net, x, labels, norm=norm, exact=True, seconds=self.seconds, shorten=False, seed=self.seed
-                )
-            if bool(found.exact.isfinite().all()):
-                yield f"{attacker}:exact", float(found.exact.mean()), None
-                yield f"{attacker}:certified", float(found.certified.mean()), None
-                yield f"{attacker}:attacked", float(found.attacked.mean()), None
 
 
 def linear_radii(weight: Tensor, x: Tensor, y: Tensor, *, attacker: str) -> Tensor:

@@ -1,24 +1,20 @@
-"""Normalised margins in four norms of the weights, and the largest that linear networks can have (Study O)."""
+"""Normalised margins in four norms of the weights."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
-from undertow.core.errors import ModelError
-from undertow.core.networks import DenseChain, read_dense
 from undertow.core.scoring import chosen_parameters
 from undertow.core.sections import Text
 from undertow.measures.margins import margins
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, labels_for
-from undertow.theory.max_margin import margin_rows, max_margin
 from undertow.theory.weight_norms import WEIGHT_NORMS, weight_norm
 
-__all__ = ["LinearOptimum", "NormMargins", "linear_weight"]
+__all__ = ["NormMargins"]
 
 
 class NormMargins(NamedMeasure):
@@ -38,39 +34,3 @@ class NormMargins(NamedMeasure):
         yield "log10-loss", found.log10_loss, None
         for norm in WEIGHT_NORMS:
             yield f"margin:{norm}", found.smallest / weight_norm(weights, norm) ** found.order, None
-
-
-class LinearOptimum(NamedMeasure):
-    """The largest margin of linear networks on the probe's points, norm by norm, and how near this one's weights are.
-
-    Readings: ``optimum:1`` and so on, each with an error that is proved; ``cosine:1`` …, of the weights with the
-    optimal direction that was found. For linear networks without biases; see
-    :func:`undertow.theory.max_margin.max_margin`.
-    """
-
-    name: ClassVar[str] = "linear-optimum"
-
-    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
-        weight = linear_weight(net)
-        classes = max(len(weight), 2)
-        rows = margin_rows(x, labels_for(self, y), classes=classes).cpu()
-        flat = weight.flatten().cpu()
-        for norm in WEIGHT_NORMS:
-            best = max_margin(rows, norm=norm, shapes=[tuple(weight.shape)])
-            yield f"optimum:{norm}", best.value, best.upper - best.value
-            cosine = torch.nn.functional.cosine_similarity(flat, best.direction, dim=0)
-            yield f"cosine:{norm}", float(cosine), None
-
-
-def linear_weight(net: nn.Module) -> Tensor:
-    """W (k, d) in float64 of a network that is one linear layer without a bias.
-
-    >>> linear_weight(nn.Sequential(nn.Flatten(), nn.Linear(3, 2, bias=False))).shape
-    torch.Size([2, 3])
-    """
-    chain = read_dense(net)
-    if not isinstance(chain, DenseChain) or len(chain.linears) != 1 or chain.biases[0] is not None:
-        raise ModelError(
-            "this needs a linear network: one linear layer without a bias, as mlp with no widths."
-        )
-    return chain.linears[0].weight.detach().double()

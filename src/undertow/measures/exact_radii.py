@@ -1,0 +1,41 @@
+"""Exact distances to the decision boundary of two-layer networks, for three attackers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from undertow.adversary.robustness import robustness
+from undertow.core.sections import Positive, Seed
+from undertow.measures.attacker_radii import ATTACKERS
+from undertow.measures.named_measure import NamedMeasure
+from undertow.measures.raw_inputs import taken_for_logits
+from undertow.measures.reading import Reading, labels_for
+
+__all__ = ["ExactRadii"]
+
+
+class ExactRadii(NamedMeasure):
+    """Mean exact radii of a two-layer network for each attacker p = 1, 2 and inf, between what is proved and attacked.
+
+    Readings: ``p:exact``, ``p:certified``, ``p:attacked``, means over the probe's points; left out for an attacker for
+    which they take longer than ``seconds``.
+    """
+
+    name: ClassVar[str] = "exact-radii"
+    seconds: Positive = 60.0
+    seed: Seed = 0
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        labels = labels_for(self, y)
+        for attacker, norm in ATTACKERS.items():
+            with taken_for_logits():
+                found = robustness(
+                    net, x, labels, norm=norm, exact=True, seconds=self.seconds, shorten=False, seed=self.seed
+                )
+            if bool(found.exact.isfinite().all()):
+                yield f"{attacker}:exact", float(found.exact.mean()), None
+                yield f"{attacker}:certified", float(found.certified.mean()), None
+                yield f"{attacker}:attacked", float(found.attacked.mean()), None
