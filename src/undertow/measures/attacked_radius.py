@@ -20,8 +20,8 @@ class AttackedRadius(NamedMeasure):
     """Distance to the closest example found, mean over the first ``count`` points; a clean error has distance 0.
 
     ``radius`` is in the network's units, ``relative`` in those of half the distance to the nearest point of another
-    label: 1 is what a nearest-neighbour classifier has. Both are upper bounds. Points where nothing was found count
-    with half that distance doubled, which is where the other point itself is, so that a mean exists.
+    label: 1 is what a nearest-neighbour classifier has. Both are upper bounds. Points where nothing nearer
+    was found count with the distance to that other point.
 
     >>> x, y = torch.tensor([[1.0], [-3.0]]), torch.tensor([1, 0])
     >>> [(key, round(value, 3)) for key, value, _ in AttackedRadius()(nn.Identity(), x, y)]
