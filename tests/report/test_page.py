@@ -72,7 +72,7 @@ def test_every_claim_is_there_with_its_verdict(page: str) -> None:
     claims = [each for each in elements.all("article") if each.get("class") == "claim"]
     assert [claim["id"] for claim in claims][:2] == [
         "claim-stable-rank-R-a.falls",
-        "claim-stable-rank-R-a.order",
+        "claim-stable-rank-R-a.falls-leaky",
     ]
     findings = [each for each in elements.all("div") if each.get("class") == "finding"]
     assert len(findings) == 2 * len(claims)
@@ -84,8 +84,8 @@ def test_both_p_and_the_family_are_told(page: str) -> None:
     text = " ".join(Elements(page).text.split())
     assert "covers 97.9 %, n = 10" in text
     assert "p = 0.002 alone, 0.002" in text
-    assert "among 4 claims" in text
-    assert "4 claims judged together: 4 decided, at most 0.2 of these expected to be false" in text
+    assert "among 7 claims" in text  # those of the part that ran
+    assert "7 claims judged together: 7 decided, at most 0.3 of these expected to be false" in text
 
 
 def test_checks_stand_apart_and_are_not_counted(tmp_path: Path) -> None:
@@ -98,12 +98,12 @@ def test_checks_stand_apart_and_are_not_counted(tmp_path: Path) -> None:
     reproduction = dataclasses.replace(reproduction, study=study)
     elements = Elements(render(gather(store, [(reproduction, judge(reproduction))])))
     text = " ".join(elements.text.split())
-    assert "Of 3 verdicts" in text
-    assert "3 claims judged together" in text
+    assert "Of 6 verdicts" in text
+    assert "6 claims judged together" in text
     assert "a check, not counted among the verdicts: it is so by construction" in text
     assert "its line was drawn after a look at its records: drawn late" in text
     articles = [each for each in elements.all("article") if (each.get("class") or "").startswith("claim")]
-    assert [each["class"] for each in articles] == ["claim"] * 3 + ["claim check"]
+    assert [each["class"] for each in articles] == ["claim"] * 6 + ["claim check"]
     findings = [each for each in elements.all("div") if each.get("class") == "finding"]
     assert findings[-1]["data-verdict"] == "kept"
 
@@ -156,7 +156,7 @@ def test_the_browser_has_every_trial_with_its_configuration_and_examples(page: s
 
 def test_provenance_and_commands_are_told(page: str) -> None:
     text = Elements(page).text
-    assert "undertow reproduce stable-rank --scale smoke --variant authors --runs" in text
+    assert "undertow reproduce stable-rank --scale smoke --variant authors --part main --runs" in text
     assert "undertow run mine.toml" in text
     assert f"torch {torch.__version__}" in text
     assert "SHA-256 " + "ab" * 32 in text
@@ -301,7 +301,8 @@ def test_a_figure_that_cannot_be_drawn_says_so_and_spoils_nothing(tmp_path: Path
     study = reproduction.study.but(figures=(dataclasses.replace(first, draw=broken), *others))
     page = render(gather(store, [(dataclasses.replace(reproduction, study=study), judge(reproduction))]))
     assert "cannot be drawn from the records that are there (KeyError" in Elements(page).text
-    assert len(packed(page, "packed-figures")["figures"]) == len(others)
+    left = [figure for figure in others if set(figure.parts) <= {"main"}]  # the part that ran
+    assert len(packed(page, "packed-figures")["figures"]) == len(left)
 
 
 def test_pictures_are_packed_to_a_byte_and_their_change_on_its_own_scale() -> None:

@@ -91,7 +91,8 @@ class StableRank(NamedMeasure):
     ) -> list[list[Reading]]:
         """Matrix by matrix, those of all networks at once: cheap enough for every moment of a training."""
         readings: list[list[Reading]] = [[] for _ in networks]
-        for several in zip(*map(weight_matrices, networks), strict=True):
+        inner = [innermost(unwrapped(net)) for net in networks]
+        for several in zip(*map(weight_matrices, inner), strict=True):
             first = several[0][1]
             stack = torch.stack([matrix for _, matrix, _ in several]) if len(several) > 1 else first[None]
             values, errors = stable_ranks(stack)
