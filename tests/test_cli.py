@@ -183,7 +183,8 @@ def test_the_sentences_of_a_reproduction_are_wrapped_not_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert call("reproduce", "stable-rank", "--scale", "smoke", "--runs", tmp_path / "runs") == 0
+    arguments = ("--scale", "smoke", "--part", "main", "--runs", tmp_path / "runs")
+    assert call("reproduce", "stable-rank", *arguments) == 0
     assert "largest stable rank in the last fifth of training" in " ".join(capsys.readouterr().out.split())
 
 

@@ -18,7 +18,7 @@ _NEEDS = {
     "tensorboard_records": ("tensorboard",),
 }
 _PRINTS = {
-    "plain_loop": "accuracy",
+    "plain_loop": "co_correlation",
     "followed_optimizer": "200,0,stable-rank,2.weight",
     "lightning_callback": "3 seam-profile energy",
     "transformers_trainer": "8 energy",

@@ -95,14 +95,14 @@ def test_without_a_page_nothing_is_read(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_verdicts_are_the_ledgers(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    (study,) = find("stable-rank").grids("smoke", "paper")
+    (study,) = find("stable-rank").grids("smoke", "paper", parts=["main"])
     sweep(store, study, engine=Here())
     with live(tmp_path) as server:
         told = server.event("verdicts", lambda each: bool(each["current"]))
     assert told["note"] == ""
     expected = json.loads(json.dumps(plain([entry.row() for entry in ledger(store)])))
     assert told["rows"] == expected
-    assert len(expected) == 4
+    assert len(expected) == 7
 
 
 def test_verdicts_are_computed_only_when_trials_have_changed(

@@ -85,7 +85,7 @@ def test_both_p_and_the_family_are_told(page: str) -> None:
     assert "covers 97.9 %, n = 10" in text
     assert "p = 0.002 alone, 0.002" in text
     assert "among 7 claims" in text  # those of the part that ran
-    assert "7 claims judged together: 7 decided, at most 0.3 of these expected to be false" in text
+    assert "7 claims judged together: 7 decided, at most 0.35 of these expected to be false" in text
 
 
 def test_checks_stand_apart_and_are_not_counted(tmp_path: Path) -> None:

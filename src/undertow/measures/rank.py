@@ -113,7 +113,7 @@ def stable_ranks(stack: Tensor) -> tuple[list[float], list[float]]:
     if not bool(torch.isfinite(largest).all()):
         raise InputError("the matrix holds NaN or Inf.")
     zero = largest == 0
-    scaled = stack.detach()
+    scaled = stack.detach().double()  # in float32 a matrix of rank one may read a little below 1
     if bool((largest < 1e-12).any()) or bool((largest > 1e12).any()):
         scaled = scaled / largest.where(~zero, 1.0)[:, None, None]
         scaled[zero, 0, 0] = 1.0  # of nothing there is no norm to be found

@@ -26,6 +26,7 @@ __all__ = [
 def averaged_direction(centres: Tensor, signs: Tensor) -> Tensor:
     """The unit vector along Σ_{J₊} μ_j − Σ_{J₋} μ_j: class +1 is attacked against it, class −1 along it.
 
+    >>> import torch
     >>> averaged_direction(torch.eye(2), torch.tensor([1, -1])).tolist()
     [0.7071067690849304, -0.7071067690849304]
     """
