@@ -18,7 +18,7 @@ def radii(net: object, x: Tensor, y: Tensor, **options: object) -> Tensor:
     return robust_accuracy(net, x, y, eps=1e-9, attack="fast", certify=False, **options).distance  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("bounds", [None, (0.0, 1.0)])
+@pytest.mark.parametrize("bounds", [pytest.param(None, marks=pytest.mark.full), (0.0, 1.0)])
 @pytest.mark.parametrize("norm", [2, math.inf])
 def test_within_five_per_cent_of_the_best_at_a_twentieth_of_the_cost(
     norm: float, bounds: tuple[float, float] | None
