@@ -21,8 +21,8 @@ from undertow.curvature.loss_over_samples import CurvatureLoss, LossOverSamples,
 from undertow.curvature.measurable import (
     check_members,
     check_samples,
+    differentiable,
     kinks_of,
-    unwrapped,
     working_dtype,
 )
 from undertow.curvature.top_eigenvalues import TopEigenvalues, TopGoal, by_lanczos, whole_matrix
@@ -142,7 +142,7 @@ def curvature_products(
     """Products of the networks' matrices once everything has been checked, and the kinks; leaves no trace."""
     if matrix not in get_args(CurvatureMatrix):
         raise InputError(f"matrix = {matrix!r}: {nearest(str(matrix), get_args(CurvatureMatrix))}")
-    networks = [unwrapped(net) for net in networks]
+    networks = [differentiable(net) for net in networks]
     check_members(networks)
     chosen = ChosenParameters.of(networks[0], parameters)
     with ExitStack() as stack:

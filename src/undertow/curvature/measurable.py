@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
 from undertow.core.members import first_unlike
+from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.preconditions import refuse_train_mode
 
-__all__ = ["check_members", "check_samples", "kinks_of", "unwrapped", "working_dtype"]
+__all__ = ["check_members", "check_samples", "differentiable", "kinks_of", "working_dtype"]
 
 _KINKS = {
     "Relu": "ReLU",
@@ -32,13 +33,11 @@ _KINKS = {
 }
 
 
-def unwrapped(net: nn.Module) -> nn.Module:
-    """The network inside ``torch.compile``, whose compiled backward pass cannot be differentiated."""
+def differentiable(net: nn.Module) -> nn.Module:
+    """The network itself: the backward pass of a compiled one cannot be differentiated."""
     if not isinstance(net, nn.Module):
         raise InputError(f"net must be a torch.nn.Module with parameters, not {type(net).__name__}.")
-    inner = getattr(net, "_orig_mod", net)
-    assert isinstance(inner, nn.Module)
-    return inner
+    return unwrapped(net)
 
 
 def check_members(networks: Sequence[nn.Module]) -> None:

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from undertow.adversary.closest import closest_examples
 from undertow.core.sections import Count, Seed
 from undertow.measures.named_measure import NamedMeasure
+from undertow.measures.point_radii import half_distances
 from undertow.measures.reading import Reading, labels_for
 
-__all__ = ["AttackedRadius", "half_gaps"]
+__all__ = ["AttackedRadius"]
 
 
 class AttackedRadius(NamedMeasure):
@@ -41,8 +42,8 @@ class AttackedRadius(NamedMeasure):
     def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
         """All networks attacked along one member axis."""
         labels, p = labels_for(self, y), float(self.norm)
-        gaps = half_gaps(x, labels, count=self.count, norm=p)
         points, own = x[: self.count], labels[: self.count]
+        gaps = half_distances(points, own, x, labels, norm=p)
         found, _ = closest_examples(
             list(networks), points, own, norm=p, rounds=self.rounds, restarts=self.restarts, seed=self.seed
         )
@@ -51,14 +52,3 @@ class AttackedRadius(NamedMeasure):
             [("radius", float(each.mean()), None), ("relative", float((each / gaps).mean()), None)]
             for each in distance
         ]
-
-
-def half_gaps(x: Tensor, y: Tensor, *, count: int, norm: float = 2.0) -> Tensor:
-    """Half the distance from each of the first points to the nearest one of another label, float64.
-
-    >>> half_gaps(torch.tensor([[0.0], [1.0], [4.0]]), torch.tensor([0, 0, 1]), count=2).tolist()
-    [2.0, 1.5]
-    """
-    rows = x.flatten(1).double()
-    distances = torch.cdist(rows[:count], rows, p=norm)
-    return distances.masked_fill(y[:count, None] == y[None, :], torch.inf).amin(1) / 2

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from undertow.adversary.robustness import robustness
 from undertow.core.errors import ModelError
-from undertow.core.sections import Positive, Seed, Switch
+from undertow.core.sections import Seed, Switch
 from undertow.measures.linear_optimum import linear_weight
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.raw_inputs import taken_for_logits
@@ -27,15 +25,11 @@ _DUALS = {"1": torch.inf, "2": 2.0, "inf": 1.0}
 class AttackerRadii(NamedMeasure):
     """Mean radii over the probe's points (0 where a point is misclassified), for each attacker p = 1, 2 and inf.
 
-    Readings: ``p:certified`` ≤ ``p:exact`` ≤ ``p:attacked``, and ``proved``, the share of points with a proof. Exact
-    radii are those of the first ``exact`` points of a two-layer network, with ``p:attacked-there`` on the same points;
-    they are left out where they take longer than ``seconds`` for a network. A linear network's are known: for it
-    ``p:exact`` is all there is.
+    Readings: ``p:certified`` ≤ ``p:attacked``, and ``proved``, the share of points with a proof. A linear network's
+    radii are known: for it ``p:exact`` is all there is. (Those of two-layer networks: ``ExactRadii``.)
     """
 
     name: ClassVar[str] = "attacker-radii"
-    exact: Annotated[int, Field(strict=True, ge=0, le=10**9)] = 4
-    seconds: Positive = 60.0
     shorten: Switch = False
     seed: Seed = 0
 
@@ -50,21 +44,13 @@ class AttackerRadii(NamedMeasure):
             yield f"{attacker}:exact", float(linear_radii(weight, x, labels, attacker=attacker).mean()), None
 
     def _of_network(self, net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Reading]:
-        some = slice(min(self.exact, len(x)))
         for attacker, norm in ATTACKERS.items():
-            bracket = partial(robustness, net, norm=norm, shorten=self.shorten, seed=self.seed)
             with taken_for_logits():
-                found = bracket(x, y, exact=False)
-                yield f"{attacker}:certified", float(found.certified.mean()), None
-                yield f"{attacker}:attacked", float(found.attacked.mean()), None
-                if attacker == "2":
-                    yield "proved", found.share_proved, None
-                if not self.exact:
-                    continue
-                solved = bracket(x[some], y[some], exact=True, seconds=self.seconds).exact
-            if bool(solved.isfinite().all()):
-                yield f"{attacker}:exact", float(solved.mean()), None
-                yield f"{attacker}:attacked-there", float(found.attacked[some].mean()), None
+                found = robustness(net, x, y, norm=norm, exact=False, shorten=self.shorten, seed=self.seed)
+            yield f"{attacker}:certified", float(found.certified.mean()), None
+            yield f"{attacker}:attacked", float(found.attacked.mean()), None
+            if attacker == "2":
+                yield "proved", found.share_proved, None
 
 
 def linear_radii(weight: Tensor, x: Tensor, y: Tensor, *, attacker: str) -> Tensor:

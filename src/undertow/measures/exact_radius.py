@@ -8,14 +8,12 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from undertow.adversary.certificates.network_graph import graph_of
 from undertow.adversary.classifier import Classifier
-from undertow.adversary.exact.branching import exact_distance
 from undertow.adversary.exact.row_space import in_row_space
-from undertow.adversary.exact.two_layer_gaps import two_layer_of
 from undertow.core.errors import InputError
 from undertow.measures.margins import margins
 from undertow.measures.named_measure import NamedMeasure
+from undertow.measures.narrow_radii import narrow_radii
 from undertow.measures.raw_inputs import taken_for_logits
 from undertow.measures.reading import Reading, labels_for
 
@@ -38,27 +36,22 @@ class ExactRadius(NamedMeasure):
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
         labels = labels_for(self, y)
         small, points = in_row_space(net, x)
-        classifier = Classifier(small, readout="logit")
+        classes, unknown = (labels > 0).long(), points.new_full((len(points),), math.inf)
         with taken_for_logits():
-            graph = graph_of(classifier, classifier.modules[0], points)
-        two_layer = None if graph is None else two_layer_of(graph, points[:1])
-        if two_layer is None:
-            raise InputError(
-                f"{self.name} solves two-layer networks: give Linear, ReLU or leaky ReLU, Linear."
+            solved = narrow_radii(
+                Classifier(small, readout="logit"),
+                points,
+                classes,
+                unknown,
+                name=self.name,
+                branches=_BRANCHES,
             )
-        against = max(int((own - other < 0).sum()) for own in two_layer.head for other in two_layer.head)
-        if against > _BRANCHES:
+        if solved is None:
             raise InputError(
-                f"{against} neurons speak against a decision; {self.name} solves up to {_BRANCHES}: take a "
+                f"more than {_BRANCHES} neurons speak against a decision, which {self.name} does not solve: take a "
                 "narrower network."
             )
-        unit = math.sqrt(float(x.flatten(1).double().square().sum(1).mean()))
-        radii = [
-            exact_distance(
-                two_layer, point, label, norm=2.0, upper=math.inf, box=None, seconds=math.inf
-            ).upper
-            for point, label in zip(points.cpu().numpy(), (labels > 0).long().tolist(), strict=True)
-        ]
+        unit, radii = math.sqrt(float(x.flatten(1).double().square().sum(1).mean())), solved.tolist()
         yield "mean", sum(radii) / len(radii) / unit, None
         yield "least", min(radii) / unit, None
         found = margins(net, x, labels, parameters=["hidden"])

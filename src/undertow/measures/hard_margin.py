@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
@@ -19,8 +17,9 @@ from undertow.measures.kkt import kkt
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, labels_for
 from undertow.measures.weight_direction import directional_distance
+from undertow.theory.max_margin import margin_rows, max_margin
 
-__all__ = ["HardMargin", "SupportVectorMachine", "hard_margin", "linear_weight"]
+__all__ = ["HardMargin", "SupportVectorMachine", "effective_weight", "hard_margin"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,42 +32,31 @@ class SupportVectorMachine:
 
 
 def hard_margin(x: Tensor, y: Tensor) -> SupportVectorMachine:
-    """argmin ‖w‖ such that y_i ⟨w, x_i⟩ ≥ 1, without an intercept, exact up to rounding (Lawson & Hanson 1974, LDP).
+    """argmin ‖w‖ such that y_i ⟨w, x_i⟩ ≥ 1, without an intercept, exact up to rounding.
 
-    With Z the rows y_i x_i and u ≥ 0 nearest to solving [Zᵀ; 1ᵀ] u = (0, …, 0, 1), λ = u/(1 − 1ᵀu) and w = Zᵀλ.
-    x is (N, d) and y the labels, 0/1 or ±1.
+    Of the largest margin γ, its unit direction and its shares (``max_margin``): w = direction/γ, λ = shares/γ². x is
+    (N, d) and y the labels, 0/1 or ±1.
 
     >>> found = hard_margin(torch.tensor([[1.0, 0.0], [0.0, 2.0], [-5.0, -5.0]]), torch.tensor([1, 1, 0]))
     >>> [round(v, 6) for v in found.weight.tolist()], [round(v, 6) for v in found.multipliers.tolist()]
     ([1.0, 0.5], [1.0, 0.25, 0.0])
     """
-    rows = (
-        torch.where(y > 0, 1.0, -1.0).double().cpu()[:, None] * x.detach().double().cpu().flatten(1)
-    ).numpy()
-    size = float(np.linalg.norm(rows, axis=1).max(initial=0.0))
-    if not size > 0:
-        raise InputError("every point is zero: no plane separates them.")
-    scaled = rows / size  # in any units the same problem
-    target = np.zeros(scaled.shape[1] + 1)
-    target[-1] = 1.0
-    u, rest = nnls(np.vstack([scaled.T, np.ones(len(scaled))]), target, maxiter=30 * len(scaled))
-    gap = 1.0 - float(u.sum())
-    if not gap > 1e-12 or rest < 1e-7:
+    try:
+        best = max_margin(margin_rows(x, y))
+    except InputError:
         raise InputError(
             "no plane through the origin separates the points: there is no hard-margin classifier."
-        )
-    multipliers = u / gap / size**2
-    weight = rows.T @ multipliers
+        ) from None
     return SupportVectorMachine(
-        torch.from_numpy(weight), torch.from_numpy(multipliers), 1 / float(np.linalg.norm(weight))
+        best.direction / best.value, best.multipliers / (best.value * best.upper), best.value
     )
 
 
-def linear_weight(net: nn.Module, x: Tensor) -> Tensor:
+def effective_weight(net: nn.Module, x: Tensor) -> Tensor:
     """w with f(x) = ⟨w, x⟩, from the values at the unit vectors; a ``ModelError`` where f is not that on the points.
 
     >>> net = nn.Linear(2, 1, bias=False)
-    >>> bool(torch.equal(linear_weight(net, torch.ones(1, 2)).float(), net.weight[0].detach()))
+    >>> bool(torch.equal(effective_weight(net, torch.ones(1, 2)).float(), net.weight[0].detach()))
     True
     """
     copied, points = double_copy(net), x.detach().double().flatten(1)
@@ -96,7 +84,7 @@ class HardMargin(NamedMeasure):
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
         labels = labels_for(self, y)
-        best, weight = hard_margin(x, labels), linear_weight(net, x).cpu()
+        best, weight = hard_margin(x, labels), effective_weight(net, x).cpu()
         yield "angle", directional_distance({"w": weight}, {"w": best.weight}), None
         signs = torch.where(labels.cpu() > 0, 1.0, -1.0).double()
         margins = signs * (x.detach().double().cpu().flatten(1) @ weight)

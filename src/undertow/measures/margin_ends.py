@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading
-from undertow.theory.linear_margins import largest_l1_margin, largest_l2_margin
+from undertow.theory.max_margin import max_margin
 
 __all__ = ["MarginEnds"]
 
@@ -33,8 +33,9 @@ class MarginEnds(NamedMeasure):
         """The measure for points that are known with their signs, the ends computed once."""
         if "signed" not in details:
             raise InputError(f"{self.name} needs the points with their signs: choose the data sparse-signs.")
-        signed = details["signed"].double().cpu().numpy()
-        return _BetweenEnds(signed, largest_l2_margin(signed), largest_l1_margin(signed))
+        signed = details["signed"].double().cpu()
+        two, one = (max_margin(signed, norm=norm).direction.numpy() for norm in (2, 1))
+        return _BetweenEnds(signed.numpy(), two, one)
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
         raise InputError(f"{self.name} needs the points with their signs: see MarginEnds.about.")

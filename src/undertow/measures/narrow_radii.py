@@ -15,16 +15,14 @@ from undertow.core.errors import InputError
 
 __all__ = ["narrow_radii"]
 
-# Neurons against a decision, up to which its radius is solved: 2^8 convex programs at the very most.
-_BRANCHES = 8
-
 
 def narrow_radii(
-    classifier: Classifier, points: Tensor, labels: Tensor, attacked: Tensor, *, name: str
+    classifier: Classifier, points: Tensor, labels: Tensor, attacked: Tensor, *, name: str, branches: int = 8
 ) -> Tensor | None:
-    """The radii of these points; None for a decision with more neurons against it than are solved.
+    """The radii of these points; None for a decision with more than ``branches`` neurons against it.
 
-    ``attacked`` are radii of known adversarial examples; ``name`` is the measure's, for errors.
+    That is 2^branches convex programs at the very most. ``attacked`` are radii of known adversarial examples, inf where
+    none is; ``name`` is the measure's, for errors.
     """
     graph = graph_of(classifier, classifier.modules[0], points)
     two_layer = None if graph is None else two_layer_of(graph, points[:1])
@@ -32,7 +30,7 @@ def narrow_radii(
         raise InputError(f"{name} solves two-layer networks exactly: switch exact off for this one.")
     head = two_layer.head
     against = max(int((own - other < 0).sum()) for own in head for other in head)
-    if against > _BRANCHES:
+    if against > branches:
         return None  # by the size and not by the clock: records must not depend on how fast a machine is
     radii = [
         exact_distance(two_layer, point, label, norm=2.0, upper=upper, box=None, seconds=math.inf).upper

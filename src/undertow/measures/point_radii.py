@@ -26,14 +26,17 @@ from undertow.training.taken import StepTaken
 __all__ = ["PointRadii", "PointRadiiTracker", "half_distances", "product_radii"]
 
 
-def half_distances(x: Tensor, y: Tensor, others: Tensor, labels: Tensor) -> Tensor:
-    """½ min ‖x_i − x'_j‖₂ over the points x' of another class, (N,): no radius of a classifier that is right on x' and
+def half_distances(x: Tensor, y: Tensor, others: Tensor, labels: Tensor, *, norm: float = 2.0) -> Tensor:
+    """½ min ‖x_i − x'_j‖ over the points x' of another class, (N,): no radius of a classifier that is right on x' and
     at x_i can be larger than twice that; a nearest-neighbour classifier of well-separated points has about this one.
 
     >>> half_distances(torch.zeros(1, 1), torch.tensor([0]), torch.tensor([[1.0], [4.0]]), torch.tensor([0, 1]))
     tensor([2.], dtype=torch.float64)
+    >>> line, classes = torch.tensor([[0.0], [1.0], [4.0]]), torch.tensor([0, 0, 1])
+    >>> half_distances(line[:2], classes[:2], line, classes).tolist()
+    [2.0, 1.5]
     """
-    between = torch.cdist(x.double().flatten(1), others.double().flatten(1))
+    between = torch.cdist(x.double().flatten(1), others.double().flatten(1), p=norm)
     found: Tensor = between.masked_fill(y[:, None] == labels[None, :], torch.inf).amin(1) / 2
     return found
 

@@ -11,7 +11,7 @@ from undertow.core.sections import Section
 if TYPE_CHECKING:  # a direction's settings are read by configurations, which need no torch
     from torch import Tensor
 
-__all__ = ["Direction", "Memory", "divided", "largest_entry", "move", "per_member"]
+__all__ = ["Direction", "Memory", "buffers", "divided", "largest_entry", "move", "per_member"]
 
 Memory = dict[str, "Tensor"]
 
@@ -48,6 +48,11 @@ class Direction(Section, ABC):
         rates: Tensor,
     ) -> None:
         """One step in place, with rates η (M,); a member with rate 0 stays where it is."""
+
+
+def buffers(kind: str, weights: Mapping[str, Tensor]) -> Memory:
+    """Zeros in the shape of every weight, named ``kind.name``."""
+    return {f"{kind}.{name}": weight.new_zeros(weight.shape) for name, weight in weights.items()}
 
 
 def move(weight: Tensor, direction: Tensor, rates: Tensor) -> None:

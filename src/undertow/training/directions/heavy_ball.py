@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from undertow.core.sections import Fraction, NonNegative
-from undertow.training.directions.direction import Direction, Memory, move
+from undertow.training.directions.direction import Direction, Memory, buffers, move
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,9 +30,7 @@ class HeavyBall(Direction):
         return not self.momentum and not self.weight_decay
 
     def start(self, weights: Mapping[str, Tensor]) -> Memory:
-        if not self.momentum:
-            return {}
-        return {f"momentum.{name}": weight.new_zeros(weight.shape) for name, weight in weights.items()}
+        return buffers("momentum", weights) if self.momentum else {}
 
     def step(
         self,

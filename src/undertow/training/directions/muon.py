@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from undertow.core.sections import Count, Fraction, NonNegative, Positive, Switch
 from undertow.training.directions.adam import Adam
-from undertow.training.directions.direction import Direction, Memory, divided, move
+from undertow.training.directions.direction import Direction, Memory, buffers, divided, move
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,8 +36,7 @@ class Muon(Direction):
 
     def start(self, weights: Mapping[str, Tensor]) -> Memory:
         matrices, others = _sorted(weights)
-        buffers = {f"momentum.{name}": weight.new_zeros(weight.shape) for name, weight in matrices.items()}
-        return {**buffers, **Adam().start(others)}
+        return {**buffers("momentum", matrices), **Adam().start(others)}
 
     def step(
         self,

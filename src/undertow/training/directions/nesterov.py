@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from undertow.core.sections import Fraction
-from undertow.training.directions.direction import Direction, Memory, move
+from undertow.training.directions.direction import Direction, Memory, buffers, move
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,7 +28,7 @@ class Nesterov(Direction):
     momentum: Fraction = 0.9
 
     def start(self, weights: Mapping[str, Tensor]) -> Memory:
-        return {f"momentum.{name}": weight.new_zeros(weight.shape) for name, weight in weights.items()}
+        return buffers("momentum", weights)
 
     def step(
         self,

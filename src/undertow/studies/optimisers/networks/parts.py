@@ -59,7 +59,7 @@ def long(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa: A
 def withstanding(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa: ARG001
     """Radii every three decades of the loss, until it is 10^-9."""
     size = _SIZES[scale]
-    radii: list[dict[str, Any]] = [{"name": "attacker-radii", "limit": size.points, "exact": 0}]
+    radii: list[dict[str, Any]] = [{"name": "attacker-radii", "limit": size.points}]
     if size.exact:
         radii += [{"name": "exact-radii", "limit": size.exact, "every": "end"}]
     return {
