@@ -35,10 +35,9 @@ def _mixed(values: Tensor) -> Tensor:
     values = (values + 1) * _GOLDEN
     values = (values ^ _shifted(values, 30)) * _FIRST
     values = (values ^ _shifted(values, 27)) * _SECOND
-    mixed: Tensor = values ^ _shifted(values, 31)
-    return mixed
+    return values ^ _shifted(values, 31)
 
 
 def _shifted(values: Tensor, by: int) -> Tensor:
     """A shift to the right that brings in zeros; torch's own repeats the sign."""
-    return (values >> by) & (2 ** (64 - by) - 1)
+    return torch.bitwise_and(torch.bitwise_right_shift(values, by), 2 ** (64 - by) - 1)
