@@ -52,17 +52,27 @@ class Batches:
         ``turns`` are each member's epoch and how often it has tried that before; by default all are in the epoch that
         follows from the step, for the first time.
         """
-        epoch, within = divmod(step, self.per_epoch)
-        rows = slice(within * self.size, (within + 1) * self.size)
-        if self._seeds is None:
+        rows = self._rows(step, turns)
+        if isinstance(rows, slice):
             return self.x[rows], self.y[rows]
+        x = self.x.index_select(0, rows.flatten())
+        return x.view(*rows.shape, *self.x.shape[1:]), self.y[rows]
+
+    def rows(self, step: int, turns: Sequence[Turn] | None = None) -> Tensor:
+        """Which samples ``at`` gives for the same step, (B,) or (M, B)."""
+        rows = self._rows(step, turns)
+        return torch.arange(len(self.x), device=self.x.device)[rows] if isinstance(rows, slice) else rows
+
+    def _rows(self, step: int, turns: Sequence[Turn] | None) -> Tensor | slice:
+        epoch, within = divmod(step, self.per_epoch)
+        part = slice(within * self.size, (within + 1) * self.size)
+        if self._seeds is None:
+            return part
         turns = [(epoch, 0)] * len(self._seeds) if turns is None else turns
         if turns != self._turns:
             order = _orders(len(self.x), self._seeds, turns, apart=self._apart)
             self._order, self._turns = order.to(self.x.device), turns
-        picked = self._order[..., rows]
-        x = self.x.index_select(0, picked.flatten())
-        return x.view(*picked.shape, *self.x.shape[1:]), self.y[picked]
+        return self._order[..., part]
 
 
 def epoch_order(samples: int, *, seeds: Sequence[int], epoch: int, attempt: int = 0) -> Tensor:

@@ -60,6 +60,7 @@ class Step:
         self._memory = self._direction.start(trained)
         self._gradients = {name: torch.zeros_like(weight) for name, weight in trained.items()}
         self.attempts = self._attempts()
+        self._penalty = self._penalty_gradients(recipes)
         log_below = math.inf if recipe.log_below is None else recipe.log_below
         self._source = BatchGradients(
             ensemble,
@@ -68,14 +69,15 @@ class Step:
             frame=lambda: None if self.attempts is None else self._rule.frame(self.attempts.state),
             log_below=log_below if recipe.objective == "log-loss" else None,
             label_axes=self._y.dim(),
-            penalty=self._penalty(recipes),
+            penalty=self._penalty,
+            adversary=recipe.adversary,
         )
         if in_place is None:
             # A GPU's product adds to its target once, at the end. A CPU's adds block by block and rounds each
             # time, which shows where steps are a few units in the last place: there the gradient comes first.
             in_place = ensemble.device.type == "cuda"
         plain = self._direction.plain and self.attempts is None and not self._source.in_logs
-        plain = plain and recipe.penalty is None
+        plain = plain and recipe.penalty is None and recipe.adversary is None
         self._direct = (in_place or not trained) and plain and batches.size <= largest
         if self._direct:
             self._gradients = {}
@@ -92,14 +94,19 @@ class Step:
             self.watch.look(begin.to(self._rates), self.count)
             self.attempts.log_loss.copy_(log_loss)
 
-    def take(self, x: Tensor, y: Tensor) -> None:
-        """One update on a batch that all share, (B, …), or on each member's own, (M, B, …)."""
+    @property
+    def wants_rows(self) -> bool:
+        """Whether a step has to be told which samples it is on."""
+        return self._penalty is not None and self._penalty.remembers
+
+    def take(self, x: Tensor, y: Tensor, rows: Tensor | None = None) -> None:
+        """One update on a batch that all share, (B, …), or on each member's own, (M, B, …); ``rows`` where wanted."""
         if self._direct:
             self._descend(x, y)
         else:
-            running = self._look(*self._source.add(x, y, onto=self._gradients))
+            running = self._look(*self._source.add(x, y, rows, onto=self._gradients))
             self._silence(running)
-            self._look_ahead(x, y, running)
+            self._look_ahead(x, y, rows, running)
             self._sum_time(running)
             rates = torch.where(running, self._present_rates(), 0.0)
             self._direction.step(self.ensemble.weights, self._gradients, self._memory, rates)
@@ -157,6 +164,7 @@ class Step:
             **({"log_time": self._log_time} if self._sums_time else {}),
             **({"ended": self.ended} if self._stop is not None and self.attempts is None else {}),
             **self._changing(),
+            **({} if self._penalty is None else self._penalty.told()),
             **({} if self.attempts is None else self.attempts.tensors()),
         }
 
@@ -187,12 +195,12 @@ class Step:
             return None
         return Attempts(self._rule, self._base, self._horizon, self._changing(), stop=self._stop)
 
-    def _penalty(self, recipes: Sequence[Recipe]) -> PenaltyGradients | None:
+    def _penalty_gradients(self, recipes: Sequence[Recipe]) -> PenaltyGradients | None:
         penalty = recipes[0].penalty
         if penalty is None:
             return None
         seeds = [recipe.seed for recipe in recipes]
-        return PenaltyGradients(self.ensemble, penalty, seeds=seeds, count=self.count)
+        return PenaltyGradients(self.ensemble, penalty, seeds=seeds, count=self.count, x=self._x)
 
     def _ignorance(self) -> float:
         """Log of the loss where all outputs are zero."""
@@ -236,7 +244,7 @@ class Step:
             rates = rates - self._reference if self._source.in_logs else rates
             self._log_time.copy_(torch.logaddexp(self._log_time, rates).where(running, self._log_time))
 
-    def _look_ahead(self, x: Tensor, y: Tensor, running: Tensor) -> None:
+    def _look_ahead(self, x: Tensor, y: Tensor, rows: Tensor | None, running: Tensor) -> None:
         """Where the direction wants the gradient of another place, take it there."""
         displacement = self._direction.ahead(self._gradients)
         if displacement is None:
@@ -244,7 +252,7 @@ class Step:
         here = {name: self.ensemble.weights[name].clone() for name in displacement}
         for name, shift in displacement.items():
             self.ensemble.weights[name].add_(shift)
-        self._source.add(x, y, onto=self._gradients)
+        self._source.add(x, y, rows, onto=self._gradients)
         for name, weight in here.items():
             self.ensemble.weights[name].copy_(weight)
         self._silence(running)

@@ -81,7 +81,7 @@ class Trainer:
             self._batches = Batches(x, y, size=recipe.batch_size, seeds=seeds, apart=recipe.rate.revocable)
             self._step = Step(ensemble, recipes, self._batches)
         self._replay: Callable[[], None] | None = None
-        self._replay_batch = (x, y)
+        self._replay_batch: tuple[Tensor, ...] = (x, y)
         self._may_capture = place.type == "cuda"
         self._standing = Standing(self._step, recipes, steps_per_epoch=self._batches.per_epoch)
         self._looked_at = 0
@@ -281,15 +281,16 @@ class Trainer:
                 place.copy_(tensor)
         self._replay()
 
-    def _batch(self) -> tuple[Tensor, Tensor]:
-        return self._batches.at(self.step, self._standing.turns())
+    def _batch(self) -> tuple[Tensor, ...]:
+        turns = self._standing.turns()
+        batch = self._batches.at(self.step, turns)
+        return (*batch, self._batches.rows(self.step, turns)) if self._step.wants_rows else batch
 
     def _capture(self) -> None:
         """Capture the step on a full batch, which is copied to where the graph reads it."""
         self._may_capture = False
-        if not self._batches.whole:
-            x, y = self._batch()
-            self._replay_batch = (x.clone(), y.clone())
+        batch = self._batch()
+        self._replay_batch = batch if self._batches.whole else tuple(each.clone() for each in batch)
         changed = list(self._step.tensors().values())
         self._replay = capture(lambda: self._step.take(*self._replay_batch), changed=changed)
 
