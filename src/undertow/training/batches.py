@@ -34,7 +34,8 @@ class Batches:
         self.per_epoch = -(-len(x) // self.size)
         self._seeds = None if self.whole else seeds
         self._apart = apart
-        self._order = torch.empty(0, dtype=torch.int64)
+        self._order = torch.empty(0, dtype=torch.int64, device=x.device)
+        self._within = torch.arange(self.size, device=x.device)
         self._turns: Sequence[Turn] = []
 
     @property
@@ -52,17 +53,36 @@ class Batches:
         ``turns`` are each member's epoch and how often it has tried that before; by default all are in the epoch that
         follows from the step, for the first time.
         """
-        epoch, within = divmod(step, self.per_epoch)
+        within = step % self.per_epoch
         rows = slice(within * self.size, (within + 1) * self.size)
         if self._seeds is None:
             return self.x[rows], self.y[rows]
-        turns = [(epoch, 0)] * len(self._seeds) if turns is None else turns
+        self.turn_to(step, turns)
+        return self._picked(self._order[..., rows])
+
+    def turn_to(self, step: int, turns: Sequence[Turn] | None = None) -> None:
+        """Put the samples in the order of this step's epoch, for ``picked``; arguments are those of ``at``."""
+        if self._seeds is None:
+            return
+        turns = [(step // self.per_epoch, 0)] * len(self._seeds) if turns is None else turns
         if turns != self._turns:
             order = _orders(len(self.x), self._seeds, turns, apart=self._apart)
-            self._order, self._turns = order.to(self.x.device), turns
-        picked = self._order[..., rows]
-        x = self.x.index_select(0, picked.flatten())
-        return x.view(*picked.shape, *self.x.shape[1:]), self.y[picked]
+            if order.shape != self._order.shape:
+                self._order = order.to(self.x.device)
+            else:
+                self._order.copy_(order)  # where a captured step reads it
+            self._turns = turns
+
+    def picked(self, count: Tensor) -> tuple[Tensor, Tensor]:
+        """The full batch of update number ``count``, a tensor, in the present order: the host is not asked."""
+        if self.whole:
+            return self.x, self.y
+        rows = (count % self.per_epoch) * self.size + self._within
+        return self._picked(rows if self._seeds is None else self._order.index_select(-1, rows))
+
+    def _picked(self, order: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.x.index_select(0, order.flatten())
+        return x.view(*order.shape, *self.x.shape[1:]), self.y[order]
 
 
 def epoch_order(samples: int, *, seeds: Sequence[int], epoch: int, attempt: int = 0) -> Tensor:
