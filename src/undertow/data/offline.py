@@ -26,5 +26,5 @@ def staying_offline(wanted: bool) -> Iterator[None]:
     ...     offline()
     True
     """
-    with having({_NAME: "1"} if wanted else {}):
+    with having({_NAME: "1" if wanted or offline() else "0"}):
         yield
