@@ -70,7 +70,7 @@ class MappedNetworks(Ensemble):
 
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
-        return self._map(self.weights, x, own=False)
+        return self.outputs(self.weights, x, own=False)
 
     def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, tuple[Tensor, list[Tensor]]]:
         self._template.train(self._template.training or self.batch_statistics)
@@ -98,25 +98,13 @@ class MappedNetworks(Ensemble):
         if self._each is None:
             leaves = {name: weight.detach() for name, weight in self.weights.items()}
             trained = [leaves[name].requires_grad_() for name in self.trained]
-            return self._map(leaves, x, own=own), trained
+            return self.outputs(leaves, x, own=own), trained
         states = [
             {name: weight[i].detach() for name, weight in self.weights.items()} for i in range(self.size)
         ]
         trained = [state[name].requires_grad_() for state in states for name in self.trained]
         buffers = [{name: buffer[i] for name, buffer in self.buffers.items()} for i in range(self.size)]
-        return self._checked(self._each(states, buffers, x, own), x, own=own), trained
-
-    def _map(self, weights: dict[str, Tensor], x: Tensor, *, own: bool) -> Tensor:
-        return self._checked(self._apply(weights, self.buffers, x, own), x, own=own)
-
-    @staticmethod
-    def _checked(logits: Tensor, x: Tensor, *, own: bool) -> Tensor:
-        if logits.dim() != 3:
-            raise ModelError(
-                f"The network turns {x.shape[1 if own else 0]} samples into shape {tuple(logits.shape[1:])}: "
-                "training wants logits of shape (N, k), with k = 1 for one logit."
-            )
-        return logits
+        return self._each(states, buffers, x, own), trained
 
 
 def stack_networks(
