@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor
 
-from undertow.core.losses import Loss, log_loss_gradient, log_mean_loss, loss_gradient, mean_loss
+from undertow.core.compiling import compiled
+from undertow.core.losses import Loss, log_loss_with_gradient, log_mean_loss, loss_gradient, mean_loss
 from undertow.training.adversarial import AdversarialTraining, worst_nearby
 from undertow.training.ensemble import Ensemble
 from undertow.training.penalised import PenaltyGradients
@@ -39,11 +40,13 @@ class BatchGradients:
         frame: Frame,
         log_below: float | None,
         label_axes: int = 1,
+        compile_slopes: bool = False,
         penalty: PenaltyGradients | None = None,
         adversary: AdversarialTraining | None = None,
     ) -> None:
         self._ensemble, self._loss, self._largest = ensemble, loss, largest
         self._frame, self._log_below, self._label_axes = frame, log_below, label_axes
+        self._in_logs = compiled(log_loss_with_gradient) if compile_slopes else log_loss_with_gradient
         self._penalty, self._adversary = penalty, adversary
         self._in_a_step = sys.maxsize if ensemble.batch_statistics else largest
         self.in_logs = log_below is not None or frame() is not None
@@ -62,6 +65,14 @@ class BatchGradients:
         if self._penalty is not None:
             self._add_penalty(self._penalty, x, rows, *self._own(y), onto=onto)
         return self._add_in_logs(x, y, onto) if self.in_logs else (self._add(x, y, onto), None)
+
+    def slopes(self, logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Of a whole batch: its loss as ``add`` gives it, the gradient by its logits, and r in the log domain."""
+        if not self.in_logs:
+            return mean_loss(logits, y, self._loss), loss_gradient(logits, y, self._loss), None
+        log_loss, slopes = self._in_logs(logits, y, self._loss)
+        reference = self.reference(log_loss)
+        return log_loss, slopes * torch.exp(log_loss - reference)[:, None, None], reference
 
     def _add(self, x: Tensor, y: Tensor, onto: Mapping[str, Tensor]) -> Tensor:
         own, samples = self._own(y)
@@ -102,14 +113,13 @@ class BatchGradients:
         for part in parts(samples, self._in_a_step):
             labels = _rows(y, part, own)
             logits, kept = self._ensemble.forward(_rows(x, part, own), own=own)
-            log_loss = log_mean_loss(logits, labels, self._loss) + math.log(
-                (part.stop - part.start) / samples
-            )
+            log_loss, slopes = self._in_logs(logits, labels, self._loss)
+            if not whole:
+                log_loss = log_loss + math.log((part.stop - part.start) / samples)
             log_losses.append(log_loss)
             if reference is None:
                 reference = self.reference(log_loss)
-            scale = torch.exp(log_loss - reference)[:, None, None]
-            slopes = log_loss_gradient(logits, labels, self._loss) * scale
+            slopes = slopes * torch.exp(log_loss - reference)[:, None, None]
             self._ensemble.backward(kept, slopes.to(logits), onto=onto)
         assert reference is not None, "a batch has at least one part"
         return log_losses[0] if whole else torch.logsumexp(torch.stack(log_losses), dim=0), reference

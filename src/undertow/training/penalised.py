@@ -42,11 +42,6 @@ class PenaltyGradients:
                 name: each.new_zeros(ensemble.size, len(x), *each.shape[2:]) for name, each in found.items()
             }
 
-    @property
-    def remembers(self) -> bool:
-        """Whether ``add`` has to be told which samples these are."""
-        return self._penalty.remembers
-
     def told(self) -> Vectors:
         """What is remembered, by names for a checkpoint."""
         return {f"penalty.{name}": table for name, table in self.tables.items()}
