@@ -7,15 +7,16 @@ gives the points trained on, ``points`` those that are measured.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from undertow.core.sections import Count, Section, Seed
+from undertow.core.sections import Count, Section, Seed, Text
 from undertow.core.streams import Stream, stream
 from undertow.data.dataset import Dataset
 
-__all__ = ["DataSection", "DrawnData", "Split", "SplitData"]
+__all__ = ["DataSection", "DrawnData", "FileData", "Split", "SplitData"]
 
 Split = Literal["train", "test", "all"]
 
@@ -92,6 +93,18 @@ class SplitData(DataSection):
         if split is None:
             return _first(dataset, limit)
         return self.model_copy(update={"split": split, "limit": limit}).build()
+
+
+class FileData(SplitData):
+    """Data in files, of which tables may have rows without a label: left out, or of the class ``unlabelled_as``."""
+
+    unlabelled_as: Text | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the option as the first trials were written, so that no identity changes."""
+        written: dict[str, Any] = handler(self)
+        return {key: value for key, value in written.items() if key != "unlabelled_as" or value is not None}
 
 
 def _first(dataset: Dataset, limit: int | None) -> Dataset:
