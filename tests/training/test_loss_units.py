@@ -54,7 +54,9 @@ def test_steps_are_those_of_the_loss(direction: Direction) -> None:
     nets = [cases.dense("relu")(seed) for seed in range(2)]
     plain = trained(Trainer(nets, *data(), [how(direction, "loss", seed=seed) for seed in range(2)]))
     framed = trained(Trainer(nets, *data(), [how(direction, "framed-loss", seed=seed) for seed in range(2)]))
-    close = 1e-7 if getattr(direction, "exact", False) else 1e-9  # polar factors of what rounding makes of zeros
+    close = (
+        1e-7 if getattr(direction, "exact", False) else 1e-9
+    )  # polar factors of what rounding makes of zeros
     for member in range(2):
         for key, weight in weights(plain.network(member)).items():
             torch.testing.assert_close(weights(framed.network(member))[key], weight, rtol=0, atol=close)
@@ -71,18 +73,17 @@ def adam_by_hand(w: list[float], points: list[list[float]], *, steps: int, epsil
     getcontext().prec, getcontext().Emin = 50, -(10**9)
     now, rows = [Decimal(each) for each in w], [[Decimal(each) for each in point] for point in points]
     first, second = [Decimal(0)] * len(w), [Decimal(0)] * len(w)
-    beta1, beta2 = Decimal(0.9), Decimal(0.95)
+    beta1, beta2 = Decimal("0.9"), Decimal("0.95")
     for step in range(1, steps + 1):
-        pulls = [
-            1 / (1 + sum(a * b for a, b in zip(now, row, strict=True)).exp()) / len(points) for row in rows
-        ]
+        scores = [sum((a * b for a, b in zip(now, row, strict=True)), Decimal(0)) for row in rows]
+        pulls = [1 / (1 + score.exp()) / len(points) for score in scores]
         for i in range(len(w)):
             slope = -sum(pull * row[i] for pull, row in zip(pulls, rows, strict=True))
             first[i] = beta1 * first[i] + (1 - beta1) * slope
             second[i] = beta2 * second[i] + (1 - beta2) * slope**2
         for i in range(len(w)):
             root = (second[i] / (1 - beta2**step)).sqrt() + Decimal(epsilon)
-            now[i] -= Decimal(0.5) * first[i] / (1 - beta1**step) / root
+            now[i] -= Decimal("0.5") * first[i] / (1 - beta1**step) / root
     return [float(each) for each in now]
 
 
@@ -90,7 +91,7 @@ def adam_by_hand(w: list[float], points: list[list[float]], *, steps: int, epsil
     ("size", "epsilon", "least"), [(950.0, 0.0, 5.0), (950.0, 1e-150, 0.0), (240.0, 1e-104, 1e-4)]
 )
 def test_adam_at_losses_that_are_no_floats(size: float, epsilon: float, least: float) -> None:
-    """At 10⁻⁴⁰⁰, where it goes on with ε = 0 and has long stopped with another, and at 10⁻¹⁰⁴ with an ε like the slopes."""
+    """At 10⁻⁴⁰⁰ it goes on with ε = 0 and has long stopped with another; at 10⁻¹⁰⁴ with an ε like the slopes."""
     start, points = [size, 25.0], [[1.0, 0.3], [1.0, -0.2], [1.1, 0.25]]
     x, y = torch.tensor(points).double(), torch.ones(3, dtype=torch.long)
     recipe = how(
@@ -135,7 +136,9 @@ def test_a_jump_of_the_loss_overflows_nothing() -> None:
         assert float(found[0, 1]) > 0.02
 
 
-@pytest.mark.parametrize("direction", [find_direction(name) for kind in DIRECTIONS for name in names_of(kind)])
+@pytest.mark.parametrize(
+    "direction", [find_direction(name) for kind in DIRECTIONS for name in names_of(kind)]
+)
 def test_who_asks_for_the_unit_is_refused(direction: Direction) -> None:
     if direction.forgetting is None:
         with pytest.raises(ConfigError, match="as long as the gradient, whatever its unit"):

@@ -22,9 +22,9 @@ class BatchGradients:
     """∇L of a batch, or in the log domain e^(log L − r) ∇log L = ∇L/e^r, which no small loss makes vanish.
 
     r is the log of the frame (M,) where ``frame`` gives one, or what ``unit`` makes of log L; with ``log_below`` it is
-    log L itself wherever that is below this bound, and 0 elsewhere. Batches larger than ``largest`` are taken in parts, unless
-    networks normalise by them. Labels that all members share have ``label_axes`` axes, 1 for a number per sample and
-    2 for several targets; with one more, each member has its own samples.
+    log L itself wherever that is below this bound, and 0 elsewhere. Batches larger than ``largest`` are taken in
+    parts, unless networks normalise by them. Labels that all members share have ``label_axes`` axes, 1 for a number
+    per sample and 2 for several targets; with one more, each member has its own samples.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Gradients, and what an optimiser remembers of them, in units of the loss: so that neither underflows.
 
 Adam, Signum and Muon take the same step in whatever unit gradients are written, as long as everything they remember is
-in that unit too. Once the loss is 10^-400, ∇L is no float, and g² was none long before. Here ∇L is divided by a unit e^r
-that follows the loss, and the memory is converted whenever r changes.
+in that unit too. Once the loss is 10^-400, ∇L is no float, and g² was none long before. Here ∇L is divided by a unit
+e^r that follows the loss, and the memory is converted whenever r changes.
 """
 
 from __future__ import annotations

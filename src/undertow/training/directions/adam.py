@@ -20,7 +20,7 @@ class Adam(Direction):
 
     Algorithm 1 of the paper; without ``bias_correction`` m̂ = m and v̂ = v. With ε = 0 a weight whose gradient has always
     been 0 stays where it is. The step count is a tensor (M,), so that a step has no number from the host in it and can
-    be captured as a CUDA graph. Where gradients are in a unit of their own (``undertow.training.loss_units``), ε is too.
+    be captured as a CUDA graph. Where gradients are in a unit of their own (``training/loss_units.py``), ε is too.
 
     >>> Adam().epsilon, Adam(beta2=0.99).beta2
     (1e-08, 0.99)
@@ -34,7 +34,7 @@ class Adam(Direction):
 
     @property
     def forgetting(self) -> float | None:
-        return max(self.beta1, self.beta2**0.5)
+        return max(self.beta1, math.sqrt(self.beta2))
 
     def start(self, weights: Mapping[str, Tensor]) -> Memory:
         memory: Memory = {}

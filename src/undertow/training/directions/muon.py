@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -39,7 +40,7 @@ class Muon(Direction):
 
     @property
     def forgetting(self) -> float | None:
-        return max(self.momentum, Adam().beta2 ** 0.5)
+        return max(self.momentum, math.sqrt(Adam().beta2))
 
     def start(self, weights: Mapping[str, Tensor]) -> Memory:
         matrices, others = _sorted(weights)
