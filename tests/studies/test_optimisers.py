@@ -167,7 +167,7 @@ def test_co_correlation_is_compared_at_equal_loss(name: str) -> None:
     assert found.verdict is Verdict.HOLDS
     assert "stable rank 3.0" in found.note
     assert asked(claim, pictures(part, -0.2, 0.19)).verdict is Verdict.FAILS
-    with pytest.raises(InputError, match="did not come to a loss of 0.2"):
+    with pytest.raises(InputError, match="did not come to a loss"):
         asked(claim, pictures(part, 0.2, 0.4))
 
 
