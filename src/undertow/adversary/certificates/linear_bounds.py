@@ -102,8 +102,13 @@ class LinearBounds:
         ]
         return sum(each, 0.0)
 
-    def ball(self, x: Tensor, eps: Tensor) -> BallBounds:
-        """Limits, sizes and relaxations over the balls of radius ε_i around x_i, operation after operation."""
+    def ball(
+        self, x: Tensor, eps: Tensor, *, known: dict[int, tuple[Tensor, Tensor]] | None = None
+    ) -> BallBounds:
+        """Limits, sizes and relaxations over the balls of radius ε_i around x_i, operation after operation.
+
+        With limits ``known`` of some results, what is found holds where those do: on a part of the ball.
+        """
         shape = self.graph.operations[0].shape
         x, eps = x.double().reshape(len(x), *shape), eps.double()
         ball = BallBounds(x, eps)
@@ -123,6 +128,8 @@ class LinearBounds:
                 low, high, ball.sizes[index] = interval_through(operation, given, sizes, self.rounding)
                 if index in self.wanted:
                     low, high = self._tightened(index, ball, low, high, values[index])
+            if known is not None and index in known:
+                low, high = torch.maximum(low, known[index][0]), torch.minimum(high, known[index][1])
             ball.limits[index] = low, high
             if self.lengths is not None:
                 length = self.lengths.length(index, eps, ball.lengths, ball.limits)
