@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from undertow.core.losses import loss_gradient as loss_gradient
     from undertow.core.losses import mean_loss as mean_loss
     from undertow.training.divergence import MemberState as MemberState
+    from undertow.training.penalties import JacobianPenalty as JacobianPenalty
     from undertow.training.rates import Constant as Constant
     from undertow.training.rates import LossBased as LossBased
     from undertow.training.rates import Scheduled as Scheduled
@@ -30,6 +31,7 @@ _WHERE = {
     "loss_gradient": "undertow.core.losses",
     "mean_loss": "undertow.core.losses",
     "MemberState": "undertow.training.divergence",
+    "JacobianPenalty": "undertow.training.penalties",
     "Constant": "undertow.training.rates",
     "LossBased": "undertow.training.rates",
     "Scheduled": "undertow.training.rates",
@@ -41,6 +43,7 @@ _WHERE = {
 
 __all__ = [
     "Constant",
+    "JacobianPenalty",
     "Loss",
     "LossBased",
     "MemberState",

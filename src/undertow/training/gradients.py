@@ -11,9 +11,11 @@ from torch import Tensor
 
 from undertow.core.losses import Loss, log_loss_gradient, log_mean_loss, loss_gradient, mean_loss
 from undertow.training.ensemble import Ensemble
+from undertow.training.penalised import PenaltyGradients
 
 __all__ = ["BatchGradients", "parts"]
 
+_GRAPHS = 4  # a gradient of a gradient keeps about this many times what a forward pass does
 Frame = Callable[[], "Tensor | None"]
 
 
@@ -23,7 +25,8 @@ class BatchGradients:
     r is the log of the frame (M,) where ``frame`` gives one; with ``log_below`` it is log L itself wherever that is
     below this bound, and 0 elsewhere. Batches larger than ``largest`` are taken in parts, unless
     networks normalise by them. Labels that all members share have ``label_axes`` axes, 1 for a number per sample and
-    2 for several targets; with one more, each member has its own samples.
+    2 for several targets; with one more, each member has its own samples. A penalty's gradient comes on top, and is no
+    part of the losses that are returned.
     """
 
     def __init__(
@@ -35,9 +38,11 @@ class BatchGradients:
         frame: Frame,
         log_below: float | None,
         label_axes: int = 1,
+        penalty: PenaltyGradients | None = None,
     ) -> None:
         self._ensemble, self._loss, self._largest = ensemble, loss, largest
         self._frame, self._log_below, self._label_axes = frame, log_below, label_axes
+        self._penalty = penalty
         self._in_a_step = sys.maxsize if ensemble.batch_statistics else largest
         self.in_logs = log_below is not None or frame() is not None
 
@@ -49,6 +54,8 @@ class BatchGradients:
         """
         for gradient in onto.values():
             gradient.zero_()
+        if self._penalty is not None:
+            self._add_penalty(self._penalty, x, *self._own(y), onto)
         return self._add_in_logs(x, y, onto) if self.in_logs else (self._add(x, y, onto), None)
 
     def _add(self, x: Tensor, y: Tensor, onto: Mapping[str, Tensor]) -> Tensor:
@@ -60,6 +67,13 @@ class BatchGradients:
             loss += mean_loss(logits, labels, self._loss) * share
             self._ensemble.backward(kept, loss_gradient(logits, labels, self._loss) * share, onto=onto)
         return loss
+
+    def _add_penalty(
+        self, penalty: PenaltyGradients, x: Tensor, own: bool, samples: int, onto: Mapping[str, Tensor]
+    ) -> None:
+        for part in parts(samples, max(1, self._largest // _GRAPHS)):
+            share = (part.stop - part.start) / samples
+            penalty.add(_rows(x, part, own), own=own, first=part.start, share=share, onto=onto)
 
     def _add_in_logs(self, x: Tensor, y: Tensor, onto: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         own, samples = self._own(y)

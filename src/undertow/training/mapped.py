@@ -66,7 +66,7 @@ class MappedNetworks(Ensemble):
 
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
-        return self._map(self.weights, x, own=False)
+        return self.outputs(self.weights, x, own=False)
 
     def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, tuple[Tensor, list[Tensor]]]:
         leaves = {name: weight.detach() for name, weight in self.weights.items()}
@@ -74,7 +74,7 @@ class MappedNetworks(Ensemble):
         self._template.train(self._template.training or self.batch_statistics)
         try:
             with torch.enable_grad():
-                logits = self._map(leaves, x, own=own)
+                logits = self.outputs(leaves, x, own=own)
         finally:
             if self.batch_statistics:
                 self._template.eval()
@@ -89,15 +89,6 @@ class MappedNetworks(Ensemble):
                 self.trained, torch.autograd.grad(logits, trained, slopes), strict=True
             ):
                 onto[name].add_(gradient)
-
-    def _map(self, weights: dict[str, Tensor], x: Tensor, *, own: bool) -> Tensor:
-        logits = self._apply(weights, self.buffers, x, own)
-        if logits.dim() != 3:
-            raise ModelError(
-                f"The network turns {x.shape[1 if own else 0]} samples into shape {tuple(logits.shape[1:])}: "
-                "training wants logits of shape (N, k), with k = 1 for one logit."
-            )
-        return logits
 
 
 def stack_networks(

@@ -22,6 +22,7 @@ from undertow.core.precision import MatmulPrecision
 from undertow.core.sections import Count, Fraction, Positive, Real, Section, Seed, Switch, Text
 from undertow.core.validation import refusal
 from undertow.training.directions import DIRECTIONS, Direction, GradientDescent, HeavyBall
+from undertow.training.penalties import PENALTIES, Penalty
 from undertow.training.rates import RATE_RULES, Constant, RateRule
 
 __all__ = ["MatmulPrecision", "Objective", "Precision", "Recipe", "TrainingSection", "shared_recipe"]
@@ -32,9 +33,11 @@ Objective = Literal["loss", "log-loss"]
 if TYPE_CHECKING:
     DirectionSection = Direction
     RateSection = RateRule
+    PenaltySection = Penalty
 else:
     DirectionSection = Annotated[Union[DIRECTIONS], Field(discriminator="name")]  # noqa: UP007
     RateSection = Annotated[Union[RATE_RULES], Field(discriminator="name")]  # noqa: UP007
+    PenaltySection = Annotated[Union[PENALTIES], Field(discriminator="name")]  # noqa: UP007
 
 _OWN = ("learning_rate", "seed")  # what may differ between networks that train together
 _WORDS = (
@@ -69,6 +72,8 @@ class TrainingSection(Section):
         stop_below: Training ends, for each network by itself, once log₁₀ of the mean loss over all of the training set
             is at most this: -20 is a loss of 10^-20. It is looked at after every epoch that is kept, and where steps
             are few in an epoch, after every eighth step or so. ``epochs`` stays the most that are made.
+        penalty: What is added to the loss (``undertow.training.penalties``); losses are told without it. In TOML a
+            table: ``[training.penalty]`` with ``name = "jacobian"`` and ``weight = 0.1``.
     """
 
     UNWRITTEN: ClassVar[dict[str, Any]] = {
@@ -76,6 +81,7 @@ class TrainingSection(Section):
         "objective": "loss",
         "log_below": None,
         "stop_below": None,
+        "penalty": None,
     }
     """Without which the first trials were stored: written only where they are not these; no identity changes."""
 
@@ -93,6 +99,7 @@ class TrainingSection(Section):
     objective: Objective = "loss"
     log_below: Real | None = None
     stop_below: Annotated[float, Field(strict=True, ge=-1e6, le=1e3)] | None = None
+    penalty: PenaltySection | None = None
 
     @field_validator("optimizer", "rate", mode="wrap")
     @classmethod
@@ -123,6 +130,10 @@ class TrainingSection(Section):
         if self.log_below is not None and self.objective != "log-loss":
             raise ValueError(
                 "log_below says where steps follow the log-loss: write objective = 'log-loss' too"
+            )
+        if self.penalty is not None and (self.objective == "log-loss" or self.rate.revocable):
+            raise ValueError(
+                "a penalty is added to the loss itself: leave out objective = 'log-loss' and the loss-based rate"
             )
         return self
 

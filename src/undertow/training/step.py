@@ -16,6 +16,7 @@ from undertow.training.directions import per_member
 from undertow.training.divergence import DivergenceWatch
 from undertow.training.ensemble import Ensemble
 from undertow.training.gradients import BatchGradients
+from undertow.training.penalised import PenaltyGradients
 from undertow.training.rates import Constant, Horizon
 from undertow.training.recipe import Recipe
 
@@ -67,12 +68,14 @@ class Step:
             frame=lambda: None if self.attempts is None else self._rule.frame(self.attempts.state),
             log_below=log_below if recipe.objective == "log-loss" else None,
             label_axes=self._y.dim(),
+            penalty=self._penalty(recipes),
         )
         if in_place is None:
             # A GPU's product adds to its target once, at the end. A CPU's adds block by block and rounds each
             # time, which shows where steps are a few units in the last place: there the gradient comes first.
             in_place = ensemble.device.type == "cuda"
         plain = self._direction.plain and self.attempts is None and not self._source.in_logs
+        plain = plain and recipe.penalty is None
         self._direct = (in_place or not trained) and plain and batches.size <= largest
         if self._direct:
             self._gradients = {}
@@ -183,6 +186,13 @@ class Step:
         if not self._rule.revocable:
             return None
         return Attempts(self._rule, self._base, self._horizon, self._changing(), stop=self._stop)
+
+    def _penalty(self, recipes: Sequence[Recipe]) -> PenaltyGradients | None:
+        penalty = recipes[0].penalty
+        if penalty is None:
+            return None
+        seeds = [recipe.seed for recipe in recipes]
+        return PenaltyGradients(self.ensemble, penalty, seeds=seeds, count=self.count)
 
     def _ignorance(self) -> float:
         """Log of the loss where all outputs are zero."""
