@@ -64,9 +64,12 @@ class BallBounds:
 
 
 class LinearBounds:
-    """The bounds of one network in one norm; what does not depend on the samples is computed once."""
+    """The bounds of one network in one norm; what does not depend on the samples is computed once.
 
-    def __init__(self, graph: NetworkGraph, norm: float, box: Box = None) -> None:
+    In L2 limits are also those that the lengths of `ball_lengths` give; without ``lengths`` they are CROWN's alone.
+    """
+
+    def __init__(self, graph: NetworkGraph, norm: float, box: Box = None, *, lengths: bool = True) -> None:
         self.graph, self.norm, self.box = graph, norm, box
         widest = max(math.prod(operation.shape) for operation in graph.operations)
         self.widest = widest
@@ -75,7 +78,7 @@ class LinearBounds:
         self.affine = self._affine_part()
         self._reach: dict[int, Tensor] = {}
         self.work = _work_before(graph)
-        self.lengths = BallLengths(graph) if norm == 2 else None
+        self.lengths = BallLengths(graph) if norm == 2 and lengths else None
         self.wanted = {
             index
             for operation in graph.operations
