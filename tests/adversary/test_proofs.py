@@ -132,7 +132,7 @@ def test_a_cliff_that_no_gradient_knows_of_is_seen_by_the_certificate_alone() ->
 def test_a_contradiction_is_reported_and_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib
 
-    place = importlib.import_module("undertow.adversary.robustness")
+    place = importlib.import_module("undertow.adversary.certificates.proved_radii")
     net, x, y = digits()
     x, y = x[:3], net(x[:3]).argmax(1)
     true = robustness(net, x, y, exact=False)
