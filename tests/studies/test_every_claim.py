@@ -120,6 +120,7 @@ TESTED_ELSEWHERE = {
     **dict.fromkeys(
         ("B-b.hovers", "B-b.hovers-linear", "B-c.heavy-ball", "B-c.nesterov"), "a ratio between two lines"
     ),
+    **dict.fromkeys(("O-b.adamw", "O-d.steps"), "a ratio between two lines"),
     **dict.fromkeys(("F-f", "F-i"), "a share below 0.05 in eight parts at once"),
     **dict.fromkeys(("F-m.blocks", "F-m.blocks.centred"), "thirty neurons in two blocks"),
     **dict.fromkeys(("F-m.diagonal", "F-m.diagonal.centred"), "thirty neurons on a diagonal"),

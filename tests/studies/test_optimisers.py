@@ -68,6 +68,30 @@ def test_a_margin_that_still_grows_is_left_open() -> None:
     assert shrunk == pytest.approx((52 / 102) ** 0.5, rel=0.02)
 
 
+def test_five_steps_are_as_good_as_exact_factors_or_they_are_not() -> None:
+    def rows(share: float) -> list[dict[str, Any]]:
+        exact = margins("classes-polar", lambda *_: 0.9)
+        return exact + margins("classes-muon", lambda *_: share)
+
+    assert asked("O-d.steps", rows(0.9)).verdict is Verdict.HOLDS
+    assert asked("O-d.steps", rows(0.8)).verdict is Verdict.FAILS
+    assert asked("O-d.steps", rows(0.95)).verdict is Verdict.FAILS
+
+
+@pytest.mark.parametrize(
+    ("size", "meant"), [(10.0, Verdict.HOLDS), (7.0, Verdict.FAILS), (12.0, Verdict.FAILS)]
+)
+def test_adamw_fills_a_box_of_one_over_its_decay(size: float, meant: Verdict) -> None:
+    """q_min is size times its margin 1.8 in L∞, and λ is 0.1."""
+    rows = margins("binary-adamw", lambda *_: 0.9)
+    rows += [
+        row("binary-adamw", seed, step, "norm-margins", "smallest", 1.8 * size)
+        for seed in SEEDS
+        for step in STEPS
+    ]
+    assert asked("O-b.adamw", rows).verdict is meant
+
+
 def residuals(part: str, own: str, value: Callable[[int], float]) -> list[dict[str, Any]]:
     return [
         row(part, seed, step, "norm-kkt", f"total:{own}", value(step) + 1e-4 * seed)
