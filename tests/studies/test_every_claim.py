@@ -125,24 +125,35 @@ TESTED_ELSEWHERE = {
     **dict.fromkeys(
         ("B-b.hovers", "B-b.hovers-linear", "B-c.heavy-ball", "B-c.nesterov"), "a ratio between two lines"
     ),
+    **dict.fromkeys(("O-b.adamw", "O-d.steps"), "a ratio between two lines"),
     **dict.fromkeys(("F-f", "F-i"), "a share below 0.05 in eight parts at once"),
     **dict.fromkeys(("F-m.blocks", "F-m.blocks.centred"), "thirty neurons in two blocks"),
     **dict.fromkeys(("F-m.diagonal", "F-m.diagonal.centred"), "thirty neurons on a diagonal"),
     **dict.fromkeys(
         (
             *("R-e", "R-e.leaky", "R-f", "R-i.fashion", "R-j", "R-j.leaky", "R-k"),
-            *("R-e.dlbcl", "R-e.dlbcl-leaky", "R-f.dlbcl", "R-g", "R-g.leaky", "R-h", "R-l.data"),
+            *("R-e.dlbcl", "R-e.dlbcl-leaky", "R-f.dlbcl", "R-g", "R-g.leaky", "R-h"),
+            *("R-l.data", "R-l.data-all", "R-l.features", "R-l.features-all"),
         ),
         "data that may not be here",
     ),
-    **dict.fromkeys(("R-a.limit", "R-a.limit-leaky"), "a limit at rest"),
+    **dict.fromkeys(("R-a.limit", "R-a.limit-leaky", "R-m.falls"), "a limit at rest"),
+    **dict.fromkeys(("R-a.rest-order", "R-a.rest-order-leaky"), "an order at rest"),
     **dict.fromkeys(("R-l.change", "R-l.dimension", "R-n.average"), "orders of five starts, and a formula"),
     "R-n.pattern": "a ratio within a twentieth of 1 for every network",
     "R-n.leaky": "a ratio within a twentieth of 1 for every network",
     **dict.fromkeys(("R-a.rest", "R-a.rest-leaky", "R-a.rest-one", "R-b"), "a loss of 10⁻⁵⁰"),
     **dict.fromkeys(
-        [f"O-g.{rule}" for rule in ("gd", "sign", "coordinate", "spectral", "adam")],
+        [
+            f"O-g.{depth}{rule}"
+            for depth in ("", "deep-")
+            for rule in ("gd", "sign", "coordinate", "spectral", "adam")
+        ],
         "one measure on two schedules",
+    ),
+    **dict.fromkeys(
+        [claim.id for claim in find("optimisers").claims if claim.id.startswith(("O-j.mnist", "O-j.resnet"))],
+        "not at smoke scale",
     ),
     **dict.fromkeys(
         ["F-n.autoattack", *(f"F-n.{way}-cifar" for way in ("readout", "pgd", "argmax", "native"))],
@@ -188,8 +199,8 @@ def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
             }
         elif name == "norm-kkt":
             found[name] = {**found.get(name, {}), **{f"total:{norm}": "share" for norm in options["norms"]}}
-        elif name == "attacker-radii":
-            ends = ("exact",) if grid.model.name == "mlp" else ("certified", "attacked")
+        elif name in ("attacker-radii", "exact-radii"):
+            ends = ("exact",) if name == "attacker-radii" else ("certified", "exact", "attacked")
             found[name] = {f"{p}:{end}": "positive" for p in ("1", "2", "inf") for end in ends}
         elif name == "collaboration":
             factors = {**_FACTORS, "energy": "positive"}
