@@ -22,6 +22,7 @@ import torch
 from undertow.config.grid import Group, StudyConfig
 from undertow.config.seed_sets import replicated
 from undertow.execution.engines.here import Here
+from undertow.execution.engines.worker import Engine
 from undertow.execution.sweep import sweep
 from undertow.execution.watch import Watch
 from undertow.store.store import Store
@@ -54,13 +55,20 @@ class Clock(Watch):
         print(f"{self.describe(group)}: {wall:7.2f} s   {shown}", flush=True)
 
 
-def run(store: Store, studies: tuple[StudyConfig, ...], clock: Clock, *, budget: float) -> float:
-    """Run what the store lacks, here and on the GPU if there is one; the seconds it took."""
+def run(
+    store: Store,
+    studies: tuple[StudyConfig, ...],
+    clock: Clock,
+    *,
+    budget: float,
+    engine: Engine | None = None,
+) -> float:
+    """Run what the store lacks, in this process unless told otherwise; the seconds it took."""
     began = time.monotonic()
     outcome = sweep(
         store,
         *studies,
-        engine=Here(keep_weights=False),
+        engine=engine or Here(keep_weights=False),
         stop=lambda: time.monotonic() - began > budget,
         watch=lambda _: clock,
     )

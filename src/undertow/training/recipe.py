@@ -69,6 +69,9 @@ class TrainingSection(Section):
         stop_below: Training ends, for each network by itself, once log₁₀ of the mean loss over all of the training set
             is at most this: -20 is a loss of 10^-20. It is looked at after every epoch that is kept, and where steps
             are few in an epoch, after every eighth step or so. ``epochs`` stays the most that are made.
+        batch_statistics_epochs: Of a network given in train mode, the first epochs whose steps normalise by their batch
+            and move BatchNorm's running statistics; later steps take those as they then are. That is what a loop does
+            which calls ``eval()`` to measure after an epoch and never ``train()`` again. None: all epochs.
     """
 
     UNWRITTEN: ClassVar[dict[str, Any]] = {
@@ -76,6 +79,7 @@ class TrainingSection(Section):
         "objective": "loss",
         "log_below": None,
         "stop_below": None,
+        "batch_statistics_epochs": None,
     }
     """Without which the first trials were stored: written only where they are not these; no identity changes."""
 
@@ -93,6 +97,7 @@ class TrainingSection(Section):
     objective: Objective = "loss"
     log_below: Real | None = None
     stop_below: Annotated[float, Field(strict=True, ge=-1e6, le=1e3)] | None = None
+    batch_statistics_epochs: Count | None = None
 
     @field_validator("optimizer", "rate", mode="wrap")
     @classmethod
@@ -119,6 +124,10 @@ class TrainingSection(Section):
         if self.objective == "log-loss" and self.rate.revocable:
             raise ValueError(
                 f"the rate {self.rate.name} divides the loss by its own frame: leave objective out"
+            )
+        if self.batch_statistics_epochs is not None and self.rate.revocable:
+            raise ValueError(
+                f"the rate {self.rate.name} counts epochs for each network: leave batch_statistics_epochs out"
             )
         if self.log_below is not None and self.objective != "log-loss":
             raise ValueError(

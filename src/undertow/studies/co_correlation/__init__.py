@@ -11,6 +11,7 @@ proves and measures that it rises during training, and links the energy S(f) tha
 ``depth``       the energy budget of networks with three and four hidden layers               Theorem 4.5
 ``estimators``  the paper's Algorithms 1 and 2 beside exact norms                             Appendix E
 ``growth``, …   the rate of ϱ beside the bounds on it, for ReLU and other activations         Theorems 5.3, 5.5
+``deep-…``      ResNet-50 with both starts of its residual branches, WRN-50-2: ϱ at nine cuts  Figure 2
 =============== ============================================================================ ==================
 """
 
@@ -42,6 +43,6 @@ STUDY = Study(
     home=__name__,
     topics=(
         *("grid", "robustness", "rise", "factors", "risk_bound", "extensions", "estimators"),
-        *("growth", "proof_steps", "full_grid"),
+        *("growth", "proof_steps", "full_grid", "deep_networks"),
     ),
 )
