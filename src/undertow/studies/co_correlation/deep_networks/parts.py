@@ -26,7 +26,7 @@ CUTS = ("conv1", "bn1", "act", "maxpool", "layer1", "layer2", "layer3", "layer4"
 """The nine places between the ten modules in a row, from input to output; the tenth module is ``fc``."""
 
 ALL = "all"
-"""What goes before the keys of the profiles before and after training: at every cut, on more points.
+"""What goes before the keys of the profile after training: at every cut, on more points.
 
 Along training the ninth cut is left out. Pictures of 32×32 are a single pixel there, and pooling it changes nothing:
 the ninth cut is the eighth.
@@ -62,7 +62,7 @@ class _Size:
 
 _SMALL: dict[str, Any] = {"architecture": "resnet-10", "wide": "wrn-10-2", "group_size": 6}
 _SIZES: dict[Scale, _Size] = {
-    "smoke": _Size("digits", 200, 50, 2, 1, 2, points=4, last_points=6, tested=60, width=2, **_SMALL),
+    "smoke": _Size("digits", 200, 50, 2, 2, 2, points=3, last_points=4, tested=60, width=2, **_SMALL),
     "laptop": _Size("cifar10", 2_000, 100, 8, 2, 4, points=12, last_points=24, tested=200, width=8, **_SMALL),
     "paper": _Size("cifar10", None, 1024, 50, 2, 5, points=250, last_points=1_000, tested=None),
 }
@@ -137,8 +137,8 @@ def _settings(
 def _measures(size: _Size, every: int) -> list[Any]:
     profile = {"name": "seam-profile", "rtol": 1e-2}
     return [
-        {**profile, "seams": list(CUTS[:-1]), "limit": size.points},
-        {**profile, "seams": list(CUTS), "limit": size.last_points, "label": ALL, "every": "ends"},
+        {**profile, "seams": list(CUTS), "limit": size.last_points, "label": ALL, "every": "end"},
+        {**profile, "seams": list(CUTS[:-1]), "limit": size.points, "every": every * size.steps_per_epoch},
         "accuracy",
         "loss",
         {
