@@ -136,7 +136,7 @@ def main() -> None:
     store = Store(options.runs)
     engine = Processes(options.workers, checkpoint_seconds=_NEVER, keep_weights=False)
     clock = Clock(store, tuple(grids))
-    seconds = run(store, tuple(grids), clock, budget=options.seconds_budget, engine=engine)
+    seconds = run(store, tuple(grids), clock, budget=options.seconds_budget, using=engine)
     print(f"together {seconds:.1f} s")
     if options.pack:
         pack(store, options.pack)

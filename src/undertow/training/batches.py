@@ -20,6 +20,7 @@ class Batches:
     Members that share an order share the batch, (B, …); with different seeds each has its own, (M, B, …).
     The last batch of an epoch may be smaller. ``seeds=None`` keeps the order of the data. With ``apart`` every
     member has its own order, also where all happen to be the same: members then may be in different epochs.
+    With ``numbered`` every batch comes with the numbers of its samples, (B,) or (M, B).
 
     >>> batches = Batches(torch.arange(5.0).view(5, 1), torch.arange(5), size=2, seeds=None)
     >>> batches.per_epoch, [batches.at(step)[1].tolist() for step in range(4)]
@@ -27,14 +28,22 @@ class Batches:
     """
 
     def __init__(
-        self, x: Tensor, y: Tensor, *, size: int | None, seeds: Sequence[int] | None, apart: bool = False
+        self,
+        x: Tensor,
+        y: Tensor,
+        *,
+        size: int | None,
+        seeds: Sequence[int] | None,
+        apart: bool = False,
+        numbered: bool = False,
     ) -> None:
         self.x, self.y = x, y
         self.size = len(x) if size is None else min(size, len(x))
         self.per_epoch = -(-len(x) // self.size)
         self._seeds = None if self.whole else seeds
-        self._apart = apart
-        self._order = torch.empty(0, dtype=torch.int64)
+        self._apart, self._numbered = apart, numbered
+        self._order = torch.empty(0, dtype=torch.int64, device=x.device)
+        self._within = torch.arange(self.size, device=x.device)
         self._turns: Sequence[Turn] = []
 
     @property
@@ -46,23 +55,46 @@ class Batches:
         """Whether the batch of this step has the full size."""
         return (step % self.per_epoch + 1) * self.size <= len(self.x)
 
-    def at(self, step: int, turns: Sequence[Turn] | None = None) -> tuple[Tensor, Tensor]:
-        """Samples and labels of step number ``step``, counted from 0 over all epochs.
+    def at(self, step: int, turns: Sequence[Turn] | None = None) -> tuple[Tensor, ...]:
+        """Samples and labels of step number ``step``, counted from 0 over all epochs; where ``numbered``, their rows.
 
         ``turns`` are each member's epoch and how often it has tried that before; by default all are in the epoch that
         follows from the step, for the first time.
         """
-        epoch, within = divmod(step, self.per_epoch)
+        within = step % self.per_epoch
         rows = slice(within * self.size, (within + 1) * self.size)
         if self._seeds is None:
-            return self.x[rows], self.y[rows]
-        turns = [(epoch, 0)] * len(self._seeds) if turns is None else turns
+            batch = self.x[rows], self.y[rows]
+            return (
+                (*batch, torch.arange(len(self.x), device=self.x.device)[rows]) if self._numbered else batch
+            )
+        self.turn_to(step, turns)
+        return self._picked(self._order[..., rows])
+
+    def turn_to(self, step: int, turns: Sequence[Turn] | None = None) -> None:
+        """Put the samples in the order of this step's epoch, for ``picked``; arguments are those of ``at``."""
+        if self._seeds is None:
+            return
+        turns = [(step // self.per_epoch, 0)] * len(self._seeds) if turns is None else turns
         if turns != self._turns:
             order = _orders(len(self.x), self._seeds, turns, apart=self._apart)
-            self._order, self._turns = order.to(self.x.device), turns
-        picked = self._order[..., rows]
-        x = self.x.index_select(0, picked.flatten())
-        return x.view(*picked.shape, *self.x.shape[1:]), self.y[picked]
+            if order.shape != self._order.shape:
+                self._order = order.to(self.x.device)
+            else:
+                self._order.copy_(order)  # where a captured step reads it
+            self._turns = turns
+
+    def picked(self, count: Tensor) -> tuple[Tensor, ...]:
+        """The full batch of update number ``count``, a tensor, in the present order: the host is not asked."""
+        if self.whole:
+            return (self.x, self.y, self._within) if self._numbered else (self.x, self.y)
+        rows = (count % self.per_epoch) * self.size + self._within
+        return self._picked(rows if self._seeds is None else self._order.index_select(-1, rows))
+
+    def _picked(self, order: Tensor) -> tuple[Tensor, ...]:
+        x = self.x.index_select(0, order.flatten())
+        batch = x.view(*order.shape, *self.x.shape[1:]), self.y[order]
+        return (*batch, order) if self._numbered else batch
 
 
 def epoch_order(samples: int, *, seeds: Sequence[int], epoch: int, attempt: int = 0) -> Tensor:
