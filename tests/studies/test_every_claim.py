@@ -117,6 +117,8 @@ _RADII = {
     **dict.fromkeys(("certified", "attacked", "averaged", "exact", "steepness"), "positive"),
 }
 TESTED_ELSEWHERE = {
+    "C-t.wrn": "two seeds, which decide nothing: test_deep_networks.py",
+    "C-t.a1-a2": "a curve within a hundredth of a printed one: test_deep_networks.py",
     "C-n.frozen": "a share within a tenth of 1",
     "C-n.smooth": "two shares within a tenth of 0",
     **dict.fromkeys(("B-h", "B-i.start", "B-i.decay"), "two accuracies that pass their lines late"),
@@ -196,6 +198,13 @@ def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
                 ways["max:gradient"] = [0.0]
             found[name] = {
                 f"{how}@{eps}": "share" for how, clean in ways.items() for eps in (*clean, *options["eps"])
+            }
+        elif name == "seam-profile":
+            before = f"{options['label']}:" if options["label"] else ""
+            found.setdefault(name, {})
+            found[name] = {
+                **found[name],
+                **{f"{before}{seam}:co_correlation": "share" for seam in options["seams"]},
             }
         elif name == "norm-kkt":
             found[name] = {**found.get(name, {}), **{f"total:{norm}": "share" for norm in options["norms"]}}

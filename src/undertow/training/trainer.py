@@ -80,9 +80,7 @@ class Trainer:
         with matmul_precision(recipe.matmul_precision):
             x = x.detach().to(device=place, dtype=recipe.torch_dtype)
             outputs = ensemble.logits(x[:1]).shape[-1]
-            y = prepare_labels(y.detach(), loss=recipe.loss, outputs=outputs, dtype=recipe.torch_dtype).to(
-                place
-            )
+            y = prepare_labels(y.detach(), loss=recipe.loss, outputs=outputs, dtype=x.dtype).to(place)
             seeds = [r.seed for r in recipes] if recipe.shuffle else None
             numbered = recipe.penalty is not None and recipe.penalty.remembers
             apart = recipe.rate.revocable
@@ -204,9 +202,7 @@ class Trainer:
         """
         attempts = self._step.attempts
         if attempts is not None and self.step % self._batches.per_epoch == 0:
-            return (
-                attempts.log_loss.cpu().clone()
-            )  # of the last epoch kept, which is where every member stands
+            return attempts.log_loss.cpu().clone()  # of the last epoch kept, where every member stands
         with matmul_precision(self._recipe.matmul_precision):
             return self._step.log_loss().cpu()
 
@@ -277,6 +273,8 @@ class Trainer:
         self._look()
 
     def _update(self) -> None:
+        if self._step.freeze_statistics(self.step):  # steps are others from now on
+            self._replay, self._may_capture = None, self.device.type == "cuda"
         full = self._batches.full(self.step)
         if self._may_capture and full:
             self._capture()

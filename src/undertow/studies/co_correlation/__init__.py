@@ -12,6 +12,7 @@ proves and measures that it rises during training, and links the energy S(f) tha
 ``estimators``  the paper's Algorithms 1 and 2 beside exact norms                             Appendix E
 ``growth``, …   the rate of ϱ beside the bounds on it, for ReLU and other activations         Theorems 5.3, 5.5
 ``acting-…``    fronts of networks trained with ϱ or S held down, on three data sets          ours
+``deep-…``      ResNet-50 with both starts of its residual branches, WRN-50-2: ϱ at nine cuts  Figure 2
 =============== ============================================================================ ==================
 """
 
@@ -44,6 +45,6 @@ STUDY = Study(
     home=__name__,
     topics=(
         *("grid", "robustness", "rise", "factors", "risk_bound", "extensions", "estimators"),
-        *("growth", "proof_steps", "full_grid", "acting"),
+        *("growth", "proof_steps", "full_grid", "deep_networks", "acting"),
     ),
 )
