@@ -12,6 +12,7 @@ from undertow.models.polynomial_relu import PolynomialReLU, activation
 from undertow.models.prelu import PreluModel, prelu_network
 from undertow.models.resnet import ResNetModel, resnet
 from undertow.models.sloped_two_layer import SlopedTwoLayerModel
+from undertow.models.transformer import Transformer, TransformerModel
 from undertow.models.two_layer import TwoLayerModel, two_layer
 from undertow.models.vgg import Vgg16Model, vgg16
 
@@ -35,6 +36,8 @@ __all__ = [
     "ResNetModel",
     "Scaled",
     "SlopedTwoLayerModel",
+    "Transformer",
+    "TransformerModel",
     "TwoLayerModel",
     "Vgg16Model",
     "activation",
@@ -58,5 +61,6 @@ MODELS: tuple[type[ModelSection], ...] = (
     ResNetModel,
     CnnModel,
     Vgg16Model,
+    TransformerModel,
 )
 """A new model is a file in this folder and a line here: what the section ``model`` of a configuration can be."""

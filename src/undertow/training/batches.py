@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,7 +20,8 @@ class Batches:
 
     Members that share an order share the batch, (B, …); with different seeds each has its own, (M, B, …).
     The last batch of an epoch may be smaller. ``seeds=None`` keeps the order of the data. With ``apart`` every
-    member has its own order, also where all happen to be the same: members then may be in different epochs.
+    member has its own order, also where all happen to be the same: members then may be in different epochs. With
+    ``label_noise`` σ every label has Gaussian noise of that standard deviation, drawn anew in every epoch.
 
     >>> batches = Batches(torch.arange(5.0).view(5, 1), torch.arange(5), size=2, seeds=None)
     >>> batches.per_epoch, [batches.at(step)[1].tolist() for step in range(4)]
@@ -27,20 +29,28 @@ class Batches:
     """
 
     def __init__(
-        self, x: Tensor, y: Tensor, *, size: int | None, seeds: Sequence[int] | None, apart: bool = False
+        self,
+        x: Tensor,
+        y: Tensor,
+        *,
+        size: int | None,
+        seeds: Sequence[int] | None,
+        apart: bool = False,
+        label_noise: float = 0.0,
     ) -> None:
-        self.x, self.y = x, y
+        self.x, self.y, self._label_noise = x, y, label_noise
         self.size = len(x) if size is None else min(size, len(x))
         self.per_epoch = -(-len(x) // self.size)
         self._seeds = None if self.whole else seeds
         self._apart = apart
         self._order = torch.empty(0, dtype=torch.int64)
+        self._noise = torch.empty(0)
         self._turns: Sequence[Turn] = []
 
     @property
     def whole(self) -> bool:
-        """Whether every batch is the whole data set, whose order does not matter."""
-        return self.size == len(self.x)
+        """Whether every batch is the whole data set as it is, whose order does not matter."""
+        return self.size == len(self.x) and not self._label_noise
 
     def full(self, step: int) -> bool:
         """Whether the batch of this step has the full size."""
@@ -60,9 +70,15 @@ class Batches:
         if turns != self._turns:
             order = _orders(len(self.x), self._seeds, turns, apart=self._apart)
             self._order, self._turns = order.to(self.x.device), turns
+            if self._label_noise:
+                drawn = _drawn_anew(partial(_gaussian, self.y.shape), self._seeds, turns, apart=self._apart)
+                self._noise = self._label_noise * drawn.to(self.y)
         picked = self._order[..., rows]
-        x = self.x.index_select(0, picked.flatten())
-        return x.view(*picked.shape, *self.x.shape[1:]), self.y[picked]
+        x = self.x.index_select(0, picked.flatten()).view(*picked.shape, *self.x.shape[1:])
+        if not self._label_noise:
+            return x, self.y[picked]
+        own = picked.dim() == 2
+        return x, self.y[picked] + (self._noise[:, rows] if own else self._noise[rows])
 
 
 def epoch_order(samples: int, *, seeds: Sequence[int], epoch: int, attempt: int = 0) -> Tensor:
@@ -84,15 +100,31 @@ def epoch_order(samples: int, *, seeds: Sequence[int], epoch: int, attempt: int 
 
 
 def _orders(samples: int, seeds: Sequence[int], turns: Sequence[Turn], *, apart: bool) -> Tensor:
+    return _drawn_anew(partial(_permutation, samples), seeds, turns, apart=apart)
+
+
+def _drawn_anew(
+    draw: Callable[[int, int, int], Tensor], seeds: Sequence[int], turns: Sequence[Turn], *, apart: bool
+) -> Tensor:
+    """What each member's seed, epoch and number of tries draw, stacked where members differ, or ``apart``."""
     keys = [(seed, *turn) for seed, turn in zip(seeds, turns, strict=True)]
-    drawn = {key: _permutation(samples, *key) for key in dict.fromkeys(keys)}
+    drawn = {key: draw(*key) for key in dict.fromkeys(keys)}
     if len(drawn) == 1 and not (apart and len(keys) > 1):
         return drawn[keys[0]]
     return torch.stack([drawn[key] for key in keys])
 
 
 def _permutation(samples: int, seed: int, epoch: int, attempt: int) -> Tensor:
-    # SeedSequence mixes the numbers, so that (seed, epoch) and (seed + 1, epoch - 1) have nothing in common.
     entropy = (seed, epoch, attempt) if attempt else (seed, epoch)
+    return torch.randperm(samples, generator=_generator(entropy))
+
+
+def _gaussian(shape: torch.Size, seed: int, epoch: int, attempt: int) -> Tensor:
+    """Of the shape of all labels, in the order in which they are met; another stream than that of the order."""
+    return torch.randn(shape, generator=_generator((seed, epoch, attempt, 1)), dtype=torch.float64)
+
+
+def _generator(entropy: tuple[int, ...]) -> torch.Generator:
+    # SeedSequence mixes the numbers, so that (seed, epoch) and (seed + 1, epoch - 1) have nothing in common.
     mixed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0])
-    return torch.randperm(samples, generator=torch.Generator().manual_seed(mixed >> 1))
+    return torch.Generator().manual_seed(mixed >> 1)

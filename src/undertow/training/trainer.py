@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from undertow.core.errors import InputError
 from undertow.core.losses import prepare_labels
@@ -77,8 +78,17 @@ class Trainer:
             y = prepare_labels(y.detach(), loss=recipe.loss, outputs=outputs, dtype=recipe.torch_dtype).to(
                 place
             )
+            if recipe.label_noise and not y.is_floating_point():
+                y = functional.one_hot(y, outputs).to(recipe.torch_dtype)  # classes have no room for noise
             seeds = [r.seed for r in recipes] if recipe.shuffle else None
-            self._batches = Batches(x, y, size=recipe.batch_size, seeds=seeds, apart=recipe.rate.revocable)
+            self._batches = Batches(
+                x,
+                y,
+                size=recipe.batch_size,
+                seeds=seeds,
+                apart=recipe.rate.revocable,
+                label_noise=recipe.label_noise,
+            )
             self._step = Step(ensemble, recipes, self._batches)
         self._replay: Callable[[], None] | None = None
         self._replay_batch = (x, y)
