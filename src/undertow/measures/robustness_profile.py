@@ -1,4 +1,4 @@
-"""What is asked of every network beside the bias under study: margin, energy, co-correlation, and radii from both sides."""
+"""What is asked of a network beside the bias under study: margin, energy, co-correlation, radii from both sides."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from undertow.adversary.classifier import Classifier
 from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.network_graph import graphs_of
+from undertow.adversary.classifier import Classifier
 from undertow.adversary.closest import closest_examples
 from undertow.core.sections import Count, Seed, Switch, Text
 from undertow.measures.collaboration import Collaboration
@@ -76,9 +76,13 @@ class RobustnessProfile(NamedMeasure):
     def _radii(
         self, networks: Sequence[nn.Module], x: Tensor, y: Tensor, norm: str
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Certified (N,) and attacked (N,) of each network: linear bounds without their refinement, and one round of the
-        attack, because this is read through a training and not once."""
-        found, _ = closest_examples(list(networks), x, y, norm=float(norm), rounds=1, restarts=1, seed=self.seed)
+        """Certified (N,) and attacked (N,) of each network: linear bounds as they are, and one round of the attack.
+
+        Nothing is refined, because this is read through a training and not once.
+        """
+        found, _ = closest_examples(
+            list(networks), x, y, norm=float(norm), rounds=1, restarts=1, seed=self.seed
+        )
         with taken_for_logits():
             graphs, _ = graphs_of(Classifier(list(networks)), x) if self.certify else ([], "")
         classes = (y > 0).long() if bool((y < 0).any()) else y

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
-import torch
 from torch import Tensor, nn
 
 from undertow.core.sections import Positive

@@ -38,7 +38,9 @@ class TransformerModel(ReadOutModel):
     ) -> nn.Module:
         inputs = dataset.x[0].numel()
         if inputs % self.tokens:
-            raise ConfigError(f"model.tokens = {self.tokens} does not divide the {inputs} numbers of an input.")
+            raise ConfigError(
+                f"model.tokens = {self.tokens} does not divide the {inputs} numbers of an input."
+            )
         return Transformer(
             tokens=self.tokens,
             vocabulary=inputs // self.tokens,
@@ -58,7 +60,7 @@ class TransformerModel(ReadOutModel):
 class Transformer(nn.Module):
     """x ↦ U z_last, with z = E x + positions and z ← z + attention(z), z ← z + V relu(W z + b) + c in each layer.
 
-    One token more, which is the same for every input, stands behind those given, and the answer is read there. Attention
+    One token more, the same for every input, stands behind those given, and the answer is read there. Attention
     is causal. There is no LayerNorm, as in Nanda, Chan, Lieberum, Smith & Steinhardt (2023), and everything is
     differentiable in the one-hot vectors: radii and Jacobians are those of the same inputs as an MLP's.
 
@@ -73,7 +75,8 @@ class Transformer(nn.Module):
         dtype: Of the weights.
         generator: A CPU generator.
 
-    >>> net = Transformer(tokens=2, vocabulary=5, outputs=5, width=8, heads=2, generator=torch.Generator().manual_seed(0))
+    >>> drawn = torch.Generator().manual_seed(0)
+    >>> net = Transformer(tokens=2, vocabulary=5, outputs=5, width=8, heads=2, generator=drawn)
     >>> pairs = torch.eye(10)[[0, 3]] + torch.eye(10)[[7, 9]]   # (0, 2) and (3, 4)
     >>> net(pairs).shape, [name for name, _ in net.named_children()]
     (torch.Size([2, 5]), ['embed', 'blocks', 'output'])
@@ -156,4 +159,5 @@ class _Block(nn.Module):
             later = scores.new_full((answers, length), -1e9).triu(length - answers + 1)
             scores = scores + later
         attended = torch.softmax(scores, dim=3) @ value
-        return attended.transpose(1, 2).reshape(here.shape)
+        together: Tensor = attended.transpose(1, 2).reshape(here.shape)
+        return together

@@ -129,7 +129,9 @@ class TrainingSection(Section):
                 "log_below says where steps follow the log-loss: write objective = 'log-loss' too"
             )
         if self.label_noise and (self.loss != "square" or not self.shuffle):
-            raise ValueError("label_noise is drawn with the order, for the square loss: choose it, and shuffle")
+            raise ValueError(
+                "label_noise is drawn with the order, for the square loss: choose it, and shuffle"
+            )
         return self
 
     @model_serializer(mode="wrap")

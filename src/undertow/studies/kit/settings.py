@@ -40,7 +40,7 @@ def after_training_on_test(measures: list[Any], limit: int | None = None) -> dic
 
 
 def robustness_beside(seam: str, *, count: int, every: int | str, **more: Any) -> list[dict[str, Any]]:
-    """What is read beside a bias through training: ranks, and margin, energy, ϱ and radii of the first ``count`` points.
+    """What is read beside a bias: stable ranks, and margin, energy, ϱ and radii of the first ``count`` points.
 
     >>> [measure["name"] for measure in robustness_beside("activation1", count=4, every=100)]
     ['stable-rank', 'robustness-profile']

@@ -62,7 +62,9 @@ _IMAGES = by_scale(
 )
 
 
-def _addition(size: Any, model: dict[str, Any], training: dict[str, Any], grid: dict[str, Any]) -> dict[str, Any]:
+def _addition(
+    size: Any, model: dict[str, Any], training: dict[str, Any], grid: dict[str, Any]
+) -> dict[str, Any]:
     """Addition mod p, one split of the pairs; margins, frequencies and ranks on all of them."""
     measures = [
         {"name": "late-generalisation", "every": size.every},
@@ -99,7 +101,9 @@ def quick(scale: Scale) -> dict[str, Any]:
     model = _perceptron(2, size.width, size.gains[0])
     grid = {"weight_decay": size.decays, "gain": size.gains}
     settings = _addition(size, model, {"optimizer": _adamw(size.decays[0])}, grid)
-    return _and_radii(settings, "activation1", count=size.count, every=size.beside_every, certify=size.certify)
+    return _and_radii(
+        settings, "activation1", count=size.count, every=size.beside_every, certify=size.certify
+    )
 
 
 @only_in("paper")

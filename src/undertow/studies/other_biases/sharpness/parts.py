@@ -39,7 +39,10 @@ _SIZES = by_scale(
     batch_looks=("end", "log", "log"),
 )
 _IMAGES = by_scale(
-    name=("digits", "digits", "cifar10"), n=(60, 100, 5000), width=(20, 30, 200), precision=("float32", "float32", "tf32")
+    name=("digits", "digits", "cifar10"),
+    n=(60, 100, 5000),
+    width=(20, 30, 200),
+    precision=("float32", "float32", "tf32"),
 )
 
 
@@ -130,7 +133,9 @@ def images(scale: Scale) -> dict[str, Any]:
     """Images as one-hot targets, four activations, rates 2/20 … 2/200 at paper scale."""
     size = _SIZES[scale]
     rates = rates_of(size.image_thresholds)
-    measures = sharpness_and_loss("square", every=size.image_epochs // size.image_looks, loss_every=size.image_epochs // 50)
+    measures = sharpness_and_loss(
+        "square", every=size.image_epochs // size.image_looks, loss_every=size.image_epochs // 50
+    )
     return {
         **image_network(scale),
         "training": {
