@@ -42,6 +42,11 @@ def fingerprint(
     return found
 
 
+def gpus_seen(store: Store) -> set[str | None]:
+    """What the processes that computed the store's trials could see of GPUs, as their provenance says."""
+    return {store.trial(trial).provenance["hardware"].get("visible_gpus") for trial in store.finished()}
+
+
 def flip(path: Path, position: int, *, bit: int = 0) -> None:
     """Change one bit of a file."""
     data = bytearray(path.read_bytes())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.execution.sweeps import fingerprint, tiny_study
+from tests.execution.sweeps import fingerprint, gpus_seen, tiny_study
 from undertow.config.grid import Group, StudyConfig
 from undertow.core.errors import ConfigError
 from undertow.execution.engines import engine
@@ -61,16 +61,19 @@ def is_worker(pid: int) -> bool:
     return b"spawn_main" in command
 
 
-def test_processes_write_the_same_store_also_when_one_is_killed(tmp_path: Path) -> None:
+def test_processes_write_the_same_store_each_on_its_gpu_also_when_one_is_killed(tmp_path: Path) -> None:
     study = long_study()
     alone, shared = Store(tmp_path / "alone"), Store(tmp_path / "shared")
     sweep(alone, study, engine=Here())
     killer = Killer(kills=1)
-    outcome = sweep(shared, study, engine=Processes(2, checkpoint_seconds=0.05), watch=lambda _: killer)
+    chosen = Processes(2, checkpoint_seconds=0.05, gpus=("GPU-a", "3"))  # made up
+    outcome = sweep(shared, study, engine=chosen, watch=lambda _: killer)
     assert killer.kills == 0
     assert outcome.complete, outcome.notes
     assert fingerprint(shared) == fingerprint(alone)
-    assert not list((shared.path / "work").glob("stop-*"))
+    assert gpus_seen(shared) == {"GPU-a", "3"}
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") is None
+    assert not list((shared.path / "work").glob("sweep-*"))
 
 
 @pytest.mark.full

@@ -16,7 +16,7 @@ from undertow.core.errors import ConfigError, StoreError
 from undertow.execution.build import build_data, build_network, build_recipe
 from undertow.execution.engines import engine
 from undertow.execution.engines.here import Here
-from undertow.execution.engines.worker import Orders, work
+from undertow.execution.engines.worker import Orders, going_on, work
 from undertow.execution.group import run_group
 from undertow.execution.sweep import sweep
 from undertow.measures import MEASURES, Listed
@@ -125,10 +125,9 @@ def test_a_member_that_diverged_is_no_longer_shown(tmp_path: Path, monkeypatch: 
 def test_trials_without_weights(elsewhere: bool, tmp_path: Path) -> None:
     study, store = tiny_study(grid={"seed": [0]}), Store(tmp_path)
     if elsewhere:  # as a worker process would
-        orders = Orders(
-            str(tmp_path), str(tmp_path / "stop"), torch.get_num_threads(), 30.0, keep_weights=False
-        )
-        assert work(orders, study.groups[0]).status == "finished"
+        with going_on(store) as signal:
+            orders = Orders(str(tmp_path), str(signal), torch.get_num_threads(), 30.0, keep_weights=False)
+            assert work(orders, study.groups[0]).status == "finished"
     else:
         assert sweep(store, study, engine=engine("here", keep_weights=False)).complete
     stored = store.trial(study.points[0].trial.id)

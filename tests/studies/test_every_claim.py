@@ -152,11 +152,13 @@ TESTED_ELSEWHERE = {
     **dict.fromkeys(
         (
             *("R-e", "R-e.leaky", "R-f", "R-i.fashion", "R-j", "R-j.leaky", "R-k"),
-            *("R-e.dlbcl", "R-e.dlbcl-leaky", "R-f.dlbcl", "R-g", "R-g.leaky", "R-h", "R-l.data"),
+            *("R-e.dlbcl", "R-e.dlbcl-leaky", "R-f.dlbcl", "R-g", "R-g.leaky", "R-h"),
+            *("R-l.data", "R-l.data-all", "R-l.features", "R-l.features-all"),
         ),
         "data that may not be here",
     ),
-    **dict.fromkeys(("R-a.limit", "R-a.limit-leaky"), "a limit at rest"),
+    **dict.fromkeys(("R-a.limit", "R-a.limit-leaky", "R-m.falls"), "a limit at rest"),
+    **dict.fromkeys(("R-a.rest-order", "R-a.rest-order-leaky"), "an order at rest"),
     **dict.fromkeys(("R-l.change", "R-l.dimension", "R-n.average"), "orders of five starts, and a formula"),
     "R-n.pattern": "a ratio within a twentieth of 1 for every network",
     "R-n.leaky": "a ratio within a twentieth of 1 for every network",

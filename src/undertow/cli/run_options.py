@@ -25,9 +25,9 @@ class HowToRun:
     Parameters
     ----------
     engine: Literal["auto", "here", "processes", "dask"]
-        In this process, in local processes, or on a Dask cluster; auto takes one process on a GPU, else all cores.
+        In this process, in local processes, or on a Dask cluster; auto takes one process for each GPU, else all cores.
     workers: int
-        Number of processes; by default the number of cores.
+        Number of processes; by default one for each GPU, or the number of cores.
     address: str
         The Dask scheduler, e.g. tcp://host:8786; without it dask starts a local cluster.
     weights: bool

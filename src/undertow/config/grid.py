@@ -55,6 +55,12 @@ class Group:
         """Follows from the members and their order."""
         return digest(dumps([trial.digest for trial in self.trials]))[:16]
 
+    @property
+    def halves(self) -> tuple[Group, Group]:
+        """The first and the second half of the trials, for where all of them at once are too many."""
+        middle = (len(self.trials) + 1) // 2
+        return Group(self.trials[:middle]), Group(self.trials[middle:])
+
 
 class StudyConfig(Section):
     """A grid of trials: one trial's settings, and for each axis the values it takes.

@@ -6,6 +6,8 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from undertow.core.environment_variables import having
+
 __all__ = ["offline", "staying_offline"]
 
 _NAME = "UNDERTOW_OFFLINE"
@@ -24,13 +26,5 @@ def staying_offline(wanted: bool) -> Iterator[None]:
     ...     offline()
     True
     """
-    before = os.environ.get(_NAME)
-    if wanted:
-        os.environ[_NAME] = "1"
-    try:
+    with having({_NAME: "1" if wanted or offline() else "0"}):
         yield
-    finally:
-        if before is None:
-            os.environ.pop(_NAME, None)
-        else:
-            os.environ[_NAME] = before

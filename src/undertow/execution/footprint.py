@@ -14,8 +14,11 @@ from pathlib import Path
 from undertow.config.trial import TrialConfig
 from undertow.core.errors import ConfigError
 
-__all__ = ["check_memory", "free_memory", "is_out_of_memory", "least_bytes"]
+__all__ = ["MEMORY_USED_UP", "check_memory", "free_memory", "is_out_of_memory", "least_bytes"]
 
+MEMORY_USED_UP = (
+    "the memory was used up: choose less data, narrower networks, fewer workers, or a larger machine."
+)
 _FLOAT = 4
 _SAID_OF_MEMORY = (
     "can't allocate memory",

@@ -18,12 +18,13 @@ import torch
 from undertow.adversary.examples import adversarial_examples
 from undertow.config.grid import Group
 from undertow.config.trial import TrialConfig
-from undertow.core.errors import StoreError
+from undertow.core.errors import ConfigError, StoreError
 from undertow.core.losses import labels_of_classes
 from undertow.core.tensor_files import pack
+from undertow.data.dataset import Dataset
 from undertow.execution.build import build_data, build_network, build_points, build_recipe
 from undertow.execution.checkpoint import Workspace
-from undertow.execution.footprint import check_memory
+from undertow.execution.footprint import MEMORY_USED_UP, check_memory, is_out_of_memory
 from undertow.execution.loss_pace import LossPace
 from undertow.execution.measuring import GroupMeasures
 from undertow.execution.threads import threads_for
@@ -34,7 +35,7 @@ from undertow.store.store import Store
 from undertow.store.stored_trial import FinishedTrial
 from undertow.training import MemberState, Trainer
 
-__all__ = ["GroupOutcome", "run_group"]
+__all__ = ["GroupOutcome", "remove_work", "run_group"]
 
 _REMEMBERED = "remembered/"  # how a checkpoint tells the measures' tensors from the training's
 _RESPONSIVE = 0.25  # seconds between looks at the clock and at whether to stop
@@ -42,7 +43,7 @@ _RESPONSIVE = 0.25  # seconds between looks at the clock and at whether to stop
 
 @dataclass(frozen=True)
 class GroupOutcome:
-    """How far a group came: finished, interrupted, locked or failed.
+    """How far a group came: finished, interrupted, locked, too large or failed.
 
     ``notes`` are sentences to show, ``trace`` is where in the code it failed.
     """
@@ -72,7 +73,7 @@ def run_group(
     with Lock(store.path / "locks" / f"{group.id}.lock") as lock:
         missing = [trial for trial in group.trials if trial.id not in store]
         if not missing:
-            _clean(store, group)
+            remove_work(store, group)
             return GroupOutcome(group.id, "finished", 0)
         beacon = Beacon(_work_folder(store, group), group.id, [trial.id for trial in group.trials])
         run = _Run(store, group, lock, device)
@@ -92,7 +93,7 @@ def run_group(
                 on_progress(run.progress, run.steps, note)
                 beacon.tell(run.progress, run.steps, run.records, note)
             notes = run.publish(keep_weights=keep_weights)
-        _clean(store, group)
+        remove_work(store, group)
         return GroupOutcome(group.id, "finished", len(missing), notes)
 
 
@@ -104,7 +105,7 @@ class _Run:
         self.began = time.monotonic()
         first = group.trials[0]
         check_memory(group.trials)
-        self.dataset = build_data(first.data)
+        self.dataset = _load(first)
         self.points = build_points(first, self.dataset)
         self.workspace = Workspace(_work_folder(store, group))
         self.records = bytearray()
@@ -265,14 +266,24 @@ class _Run:
         ]
 
 
+def _load(trial: TrialConfig) -> Dataset:
+    """The data; where they alone are too much for the memory, fewer networks would not help."""
+    try:
+        return build_data(trial.data)
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise ConfigError(MEMORY_USED_UP) from error
+        raise
+
+
 def _status(member: MemberState) -> dict[str, Any]:
     """How a trial ended; the number of tries only where there can be more than epochs."""
     status = {"status": member.status, "step": member.step, "reason": member.reason}
     return status if member.tries is None else {**status, "tries": member.tries}
 
 
-def _clean(store: Store, group: Group) -> None:
-    """Remove the group's checkpoints: all of its trials are published."""
+def remove_work(store: Store, group: Group) -> None:
+    """Remove the group's checkpoints: all of its trials are published, or its halves are run instead."""
     shutil.rmtree(_work_folder(store, group), ignore_errors=True)
 
 

@@ -51,6 +51,8 @@ def _hardware() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
     }
+    if pinned := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        found["visible_gpus"] = pinned
     if torch.cuda.is_available():
         found["gpu"] = torch.cuda.get_device_name()
         found["cuda"] = torch.version.cuda

@@ -107,6 +107,20 @@ class Store:
         folders = {self.folder(trial.config.id): trial.files() for trial in finished}
         publish_folders(folders, scratch=scratch or self.path / "work")
 
+    def files(self, trial: str) -> dict[str, bytes]:
+        """The folder of a finished trial, to be taken to another store: its verified files and their manifest."""
+        return {**self.trial(trial).files, "manifest.json": _read(self.folder(trial) / "manifest.json")}
+
+    def receive(self, trials: Mapping[str, Mapping[str, bytes]]) -> list[str]:
+        """Make trials visible that come from another store's ``files``; those that were there already stay.
+
+        Returns a sentence for each that did not arrive whole: it is set aside.
+        """
+        make_folder(self.path / "trials")
+        folders = {self.folder(trial): files for trial, files in trials.items()}
+        publish_folders(folders, scratch=self.path / "work")
+        return [note for trial in trials if (note := self.set_aside(trial))]
+
     def set_aside(self, trial: str) -> str | None:
         """Move a trial that is not whole out of the way, so that it counts as not yet done.
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import ModelError, nearest
-from undertow.core.members import first_unlike
+from undertow.core.members import first_unlike, over_members
 
 __all__ = ["Ensemble"]
 
@@ -47,6 +47,7 @@ class Ensemble(ABC):
         self.weights = _stack([dict(network.named_parameters()) for network in networks], dtype, device)
         self.buffers = _stack([dict(network.named_buffers()) for network in networks], dtype, device)
         self._template = copy.deepcopy(networks[0]).to(dtype=dtype, device=device).requires_grad_(True)
+        self._apply = over_members(self._template)
 
     @abstractmethod
     def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, Any]:
@@ -71,6 +72,16 @@ class Ensemble(ABC):
     def logits(self, x: Tensor) -> Tensor:
         """Logits (M, B, k) of samples (B, …)."""
         return self.forward(x, own=False)[0]
+
+    def outputs(self, weights: Mapping[str, Tensor], x: Tensor, *, own: bool) -> Tensor:
+        """Logits (M, B, k) as a function that autograd differentiates, of weights (M, …) and of the samples."""
+        logits = self._apply(weights, self.buffers, x, own)
+        if logits.dim() != 3:
+            raise ModelError(
+                f"The network turns {x.shape[1 if own else 0]} samples into shape {tuple(logits.shape[1:])}: "
+                "training wants logits of shape (N, k), with k = 1 for one logit."
+            )
+        return logits
 
     def network(self, index: int, *, shared: bool = False) -> nn.Module:
         """One member in eval mode: a copy, or with ``shared`` a module on the stacked weights themselves."""

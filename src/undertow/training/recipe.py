@@ -21,7 +21,9 @@ from undertow.core.losses import Loss
 from undertow.core.precision import MatmulPrecision
 from undertow.core.sections import Count, Fraction, NonNegative, Positive, Real, Section, Seed, Switch, Text
 from undertow.core.validation import refusal
+from undertow.training.adversarial import AdversarialTraining
 from undertow.training.directions import DIRECTIONS, Direction, GradientDescent, HeavyBall
+from undertow.training.penalties import PENALTIES, Penalty
 from undertow.training.rates import RATE_RULES, Constant, RateRule
 
 __all__ = ["MatmulPrecision", "Objective", "Precision", "Recipe", "TrainingSection", "shared_recipe"]
@@ -32,9 +34,11 @@ Objective = Literal["loss", "log-loss"]
 if TYPE_CHECKING:
     DirectionSection = Direction
     RateSection = RateRule
+    PenaltySection = Penalty
 else:
     DirectionSection = Annotated[Union[DIRECTIONS], Field(discriminator="name")]  # noqa: UP007
     RateSection = Annotated[Union[RATE_RULES], Field(discriminator="name")]  # noqa: UP007
+    PenaltySection = Annotated[Union[PENALTIES], Field(discriminator="name")]  # noqa: UP007
 
 _OWN = ("learning_rate", "seed")  # what may differ between networks that train together
 _WORDS = (
@@ -71,6 +75,12 @@ class TrainingSection(Section):
         stop_below: Training ends, for each network by itself, once log₁₀ of the mean loss over all of the training set
             is at most this: -20 is a loss of 10^-20. It is looked at after every epoch that is kept, and where steps
             are few in an epoch, after every eighth step or so. ``epochs`` stays the most that are made.
+        compiled: Whether steps go through ``torch.compile``: faster for small convolutional networks on a GPU, after
+            half a minute of compiling, and equal up to rounding. Where there is no compiler it changes nothing.
+        penalty: What is added to the loss (``undertow.training.penalties``); losses are told without it. In TOML a
+            table: ``[training.penalty]`` with ``name = "jacobian"`` and ``weight = 0.1``.
+        adversary: Steps are taken on the worst samples nearby (``undertow.training.adversarial``); losses over the
+            whole set, where training is to end and records tell, are of the samples as they are.
     """
 
     UNWRITTEN: ClassVar[dict[str, Any]] = {
@@ -79,6 +89,9 @@ class TrainingSection(Section):
         "log_below": None,
         "label_noise": 0.0,
         "stop_below": None,
+        "compiled": False,
+        "penalty": None,
+        "adversary": None,
     }
     """Without which the first trials were stored: written only where they are not these; no identity changes."""
 
@@ -97,6 +110,9 @@ class TrainingSection(Section):
     log_below: Real | None = None
     label_noise: NonNegative = 0.0
     stop_below: Annotated[float, Field(strict=True, ge=-1e6, le=1e3)] | None = None
+    compiled: Switch = False
+    penalty: PenaltySection | None = None
+    adversary: AdversarialTraining | None = None
 
     @field_validator("optimizer", "rate", mode="wrap")
     @classmethod
@@ -131,6 +147,11 @@ class TrainingSection(Section):
         if self.label_noise and (self.loss != "square" or not self.shuffle):
             raise ValueError(
                 "label_noise is drawn with the order, for the square loss: choose it, and shuffle"
+            )
+        if (self.penalty or self.adversary) and (self.objective == "log-loss" or self.rate.revocable):
+            raise ValueError(
+                "a penalty is added to the loss itself, and an adversary raises it: leave out objective = 'log-loss' "
+                "and the loss-based rate"
             )
         return self
 

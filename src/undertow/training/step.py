@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from undertow.core.errors import StoreError
-from undertow.core.losses import loss_gradient, mean_loss
 from undertow.training.attempts import Attempts
 from undertow.training.batches import Batches
 from undertow.training.directions import per_member
 from undertow.training.divergence import DivergenceWatch
 from undertow.training.ensemble import Ensemble
 from undertow.training.gradients import BatchGradients
+from undertow.training.penalised import PenaltyGradients
 from undertow.training.rates import Constant, Horizon
 from undertow.training.recipe import Recipe
 
@@ -59,6 +59,7 @@ class Step:
         self._memory = self._direction.start(trained)
         self._gradients = {name: torch.zeros_like(weight) for name, weight in trained.items()}
         self.attempts = self._attempts()
+        self._penalty = self._penalty_gradients(recipes)
         log_below = math.inf if recipe.log_below is None else recipe.log_below
         self._source = BatchGradients(
             ensemble,
@@ -67,12 +68,15 @@ class Step:
             frame=lambda: None if self.attempts is None else self._rule.frame(self.attempts.state),
             log_below=log_below if recipe.objective == "log-loss" else None,
             label_axes=self._y.dim(),
+            compile_slopes=recipe.compiled,
+            penalty=self._penalty,
+            adversary=recipe.adversary,
         )
         if in_place is None:
             # A GPU's product adds to its target once, at the end. A CPU's adds block by block and rounds each
             # time, which shows where steps are a few units in the last place: there the gradient comes first.
             in_place = ensemble.device.type == "cuda"
-        plain = self._direction.plain and self.attempts is None and not self._source.in_logs
+        plain = self._direction.plain and recipe.penalty is None and recipe.adversary is None
         self._direct = (in_place or not trained) and plain and batches.size <= largest
         if self._direct:
             self._gradients = {}
@@ -88,15 +92,16 @@ class Step:
         if self.attempts is not None:  # later, what is out of bounds is taken back
             self.watch.look(begin.to(self._rates), self.count)
             self.attempts.log_loss.copy_(log_loss)
+            self.attempts.begin_try(self.watch.out)
 
-    def take(self, x: Tensor, y: Tensor) -> None:
-        """One update on a batch that all share, (B, …), or on each member's own, (M, B, …)."""
+    def take(self, x: Tensor, y: Tensor, rows: Tensor | None = None) -> None:
+        """One update on a batch that all share, (B, …), or on each member's own, (M, B, …); ``rows``: which samples."""
         if self._direct:
             self._descend(x, y)
         else:
-            running = self._look(*self._source.add(x, y, onto=self._gradients))
+            running = self._look(*self._source.add(x, y, rows, onto=self._gradients))
             self._silence(running)
-            self._look_ahead(x, y, running)
+            self._look_ahead(x, y, rows, running)
             self._sum_time(running)
             rates = torch.where(running, self._present_rates(), 0.0)
             self._direction.step(self.ensemble.weights, self._gradients, self._memory, rates)
@@ -144,8 +149,11 @@ class Step:
         frame = self._rule.frame(state)
         return rates.log() - (self._reference if frame is None else frame)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Every tensor that tells one moment of training from another, by name."""
+    def tensors(self, *, between_tries: bool = False) -> dict[str, Tensor]:
+        """Every tensor that tells one moment of training from another, by name.
+
+        ``between_tries`` what is kept to go back to is what there is, and left out.
+        """
         return {
             "step": self.count,
             "watch.ceiling": self.watch.ceiling,
@@ -154,12 +162,15 @@ class Step:
             **({"log_time": self._log_time} if self._sums_time else {}),
             **({"ended": self.ended} if self._stop is not None and self.attempts is None else {}),
             **self._changing(),
-            **({} if self.attempts is None else self.attempts.tensors()),
+            **({} if self._penalty is None else self._penalty.told()),
+            **({} if self.attempts is None else self.attempts.tensors(between_tries=between_tries)),
         }
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what ``tensors`` gave, of a step of the same networks, data and recipes."""
         tensors = self.tensors()
+        if self.attempts is not None:
+            state = self.attempts.completed(state)
         ours = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
         theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in state.items()}
         if ours != theirs:
@@ -170,6 +181,8 @@ class Step:
             )
         for name, tensor in tensors.items():
             tensor.copy_(state[name])
+        if self.attempts is not None:
+            self.attempts.begin_try(self.watch.out)
 
     def _changing(self) -> dict[str, Tensor]:
         """What a step changes of the members themselves."""
@@ -184,6 +197,13 @@ class Step:
             return None
         return Attempts(self._rule, self._base, self._horizon, self._changing(), stop=self._stop)
 
+    def _penalty_gradients(self, recipes: Sequence[Recipe]) -> PenaltyGradients | None:
+        penalty = recipes[0].penalty
+        if penalty is None:
+            return None
+        seeds = [recipe.seed for recipe in recipes]
+        return PenaltyGradients(self.ensemble, penalty, seeds=seeds, count=self.count, x=self._x)
+
     def _ignorance(self) -> float:
         """Log of the loss where all outputs are zero."""
         outputs = self.ensemble.logits(self._x[:1]).shape[-1]
@@ -192,9 +212,10 @@ class Step:
     def _descend(self, x: Tensor, y: Tensor) -> None:
         """w ← w - η ∇L, added to the weights where it is computed: no gradient is written and read again."""
         logits, kept = self.ensemble.forward(x, own=y.dim() > self._y.dim())
-        running = self._going_on(self.watch.look(mean_loss(logits, y, self._loss), self.count))
+        loss, slopes, reference = self._source.slopes(logits, y)
+        running = self._look(loss, reference)
         self._sum_time(running)
-        slopes = loss_gradient(logits, y, self._loss) * -per_member(self._present_rates(), logits)
+        slopes = (slopes * -per_member(self._present_rates(), slopes)).to(logits)
         slopes.masked_fill_(~per_member(running, slopes), 0.0)
         self.ensemble.backward(kept, slopes, onto=self.ensemble.weights)
 
@@ -210,7 +231,7 @@ class Step:
         if reference is not None:
             self._reference.copy_(reference)
         if self.attempts is not None:
-            return self.attempts.look(loss) & ~self.watch.out
+            return self.attempts.look(loss)
         return self._going_on(
             self.watch.look(loss if reference is None else loss.exp().to(self._rates), self.count)
         )
@@ -226,7 +247,7 @@ class Step:
             rates = rates - self._reference if self._source.in_logs else rates
             self._log_time.copy_(torch.logaddexp(self._log_time, rates).where(running, self._log_time))
 
-    def _look_ahead(self, x: Tensor, y: Tensor, running: Tensor) -> None:
+    def _look_ahead(self, x: Tensor, y: Tensor, rows: Tensor | None, running: Tensor) -> None:
         """Where the direction wants the gradient of another place, take it there."""
         displacement = self._direction.ahead(self._gradients)
         if displacement is None:
@@ -234,7 +255,7 @@ class Step:
         here = {name: self.ensemble.weights[name].clone() for name in displacement}
         for name, shift in displacement.items():
             self.ensemble.weights[name].add_(shift)
-        self._source.add(x, y, onto=self._gradients)
+        self._source.add(x, y, rows, onto=self._gradients)
         for name, weight in here.items():
             self.ensemble.weights[name].copy_(weight)
         self._silence(running)

@@ -64,9 +64,12 @@ class BallBounds:
 
 
 class LinearBounds:
-    """The bounds of one network in one norm; what does not depend on the samples is computed once."""
+    """The bounds of one network in one norm; what does not depend on the samples is computed once.
 
-    def __init__(self, graph: NetworkGraph, norm: float, box: Box = None) -> None:
+    In L2 limits are also those that the lengths of `ball_lengths` give; without ``lengths`` they are CROWN's alone.
+    """
+
+    def __init__(self, graph: NetworkGraph, norm: float, box: Box = None, *, lengths: bool = True) -> None:
         self.graph, self.norm, self.box = graph, norm, box
         widest = max(math.prod(operation.shape) for operation in graph.operations)
         self.widest = widest
@@ -75,7 +78,7 @@ class LinearBounds:
         self.affine = self._affine_part()
         self._reach: dict[int, Tensor] = {}
         self.work = _work_before(graph)
-        self.lengths = BallLengths(graph) if norm == 2 else None
+        self.lengths = BallLengths(graph) if norm == 2 and lengths else None
         self.wanted = {
             index
             for operation in graph.operations
@@ -102,8 +105,13 @@ class LinearBounds:
         ]
         return sum(each, 0.0)
 
-    def ball(self, x: Tensor, eps: Tensor) -> BallBounds:
-        """Limits, sizes and relaxations over the balls of radius ε_i around x_i, operation after operation."""
+    def ball(
+        self, x: Tensor, eps: Tensor, *, known: dict[int, tuple[Tensor, Tensor]] | None = None
+    ) -> BallBounds:
+        """Limits, sizes and relaxations over the balls of radius ε_i around x_i, operation after operation.
+
+        With limits ``known`` of some results, what is found holds where those do: on a part of the ball.
+        """
         shape = self.graph.operations[0].shape
         x, eps = x.double().reshape(len(x), *shape), eps.double()
         ball = BallBounds(x, eps)
@@ -123,6 +131,8 @@ class LinearBounds:
                 low, high, ball.sizes[index] = interval_through(operation, given, sizes, self.rounding)
                 if index in self.wanted:
                     low, high = self._tightened(index, ball, low, high, values[index])
+            if known is not None and index in known:
+                low, high = torch.maximum(low, known[index][0]), torch.minimum(high, known[index][1])
             ball.limits[index] = low, high
             if self.lengths is not None:
                 length = self.lengths.length(index, eps, ball.lengths, ball.limits)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
-import torch
-
 from undertow.core.errors import ConfigError, nearest
+from undertow.execution.engines.gpus import visible_gpus
 from undertow.execution.engines.here import Here
 from undertow.execution.engines.processes import Processes
 
@@ -29,9 +27,10 @@ def engine(
 ) -> Engine:
     """The engine called ``name``: ``here`` (this process), ``processes`` or ``dask``.
 
-    ``auto`` is ``here`` on a GPU, which one process fills, or on a single core, and ``processes`` elsewhere.
-    ``workers`` defaults to the number of cores; without an ``address`` dask starts a local cluster. Without
-    ``keep_weights`` trials are stored without their networks.
+    ``auto`` is ``here`` on one GPU, which one process fills, or on a single core, and ``processes`` elsewhere.
+    ``workers`` defaults to one for each GPU, pinned to it, or without GPUs to the number of cores; more workers than
+    GPUs take them in turn. Without an ``address`` dask starts a local cluster. Without ``keep_weights`` trials are
+    stored without their networks.
     """
     if name not in ENGINES:
         raise ConfigError(f"there is no engine {name!r}; {nearest(name, ENGINES)}")
@@ -39,19 +38,14 @@ def engine(
         raise ConfigError(f"workers = {workers}: at least one is needed.")
     if address is not None and name != "dask":
         raise ConfigError(f"an address belongs to the engine dask, not to {name}.")
-    count = workers or os.cpu_count() or 1
+    gpus = visible_gpus() if address is None else ()
+    count = workers or len(gpus) or os.cpu_count() or 1
     if name == "auto":
-        name = "here" if count == 1 or _on_gpu() else "processes"
+        name = "here" if count == 1 or len(gpus) == 1 else "processes"
     if name == "processes":
-        return Processes(count, keep_weights=keep_weights)
+        return Processes(count, keep_weights=keep_weights, gpus=gpus)
     if name == "dask":
         from undertow.execution.engines.cluster import Cluster  # dask, which need not be installed
 
-        return Cluster(address, count, keep_weights=keep_weights)
+        return Cluster(address, count, keep_weights=keep_weights, gpus=gpus)
     return Here(keep_weights=keep_weights)
-
-
-def _on_gpu() -> bool:
-    if sys.platform == "linux" and not os.path.exists("/dev/nvidiactl"):
-        return False
-    return torch.cuda.is_available()

@@ -1,9 +1,15 @@
-"""The engine that runs groups on a Dask cluster; every worker must see the store's folder."""
+"""The engine that runs groups on a Dask cluster, of this machine or of others.
+
+Workers that see the store's folder write to it; those that do not send their finished trials back (``away.py``). Where
+workers declare the resource ``GPU``, each group asks for one.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +17,9 @@ from typing import Any
 
 from undertow.config.grid import Group
 from undertow.core.errors import ConfigError
-from undertow.execution.engines.worker import CHECKPOINT_SECONDS, Orders, read_progress, stop_file, work
+from undertow.execution.engines.away import Delivery, deliver
+from undertow.execution.engines.gpus import pinned_to
+from undertow.execution.engines.worker import CHECKPOINT_SECONDS, Orders, going_on, read_progress
 from undertow.execution.group import GroupOutcome
 from undertow.execution.watch import Watch
 from undertow.store.store import Store
@@ -19,54 +27,61 @@ from undertow.store.store import Store
 __all__ = ["Cluster"]
 
 _POLL = 0.2
+_ONE_GPU = {"GPU": 1}
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A Dask cluster at ``address``, or a local one of ``workers`` processes without an address."""
+    """A Dask cluster at ``address``, or without one a local one: ``workers`` processes, each with one of ``gpus``."""
 
     address: str | None = None
     workers: int = 1
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     keep_weights: bool = True
+    gpus: tuple[str, ...] = ()
 
     def run(
         self, store: Store, groups: list[Group], *, stop: Callable[[], bool], watch: Watch
     ) -> Iterator[GroupOutcome]:
         """See ``Engine.run``."""
         distributed = _distributed()
-
-        path = str(store.path.resolve())
-        with stop_file(store) as stopping, self._client() as client:
+        run = f"undertow-{uuid.uuid4().hex[:8]}"
+        with going_on(store) as signal, self._client() as client:
             # One thread: a cluster's worker has its cores shared out already.
             orders = Orders(
-                path, str(stopping.resolve()), 1, self.checkpoint_seconds, keep_weights=self.keep_weights
+                str(store.path.resolve()),
+                str(signal.resolve()),
+                1,
+                self.checkpoint_seconds,
+                keep_weights=self.keep_weights,
             )
-            run = uuid.uuid4().hex[:8]
+            told: dict[str, tuple[int, int, str]] = {}  # by workers that do not see the store
+            client.subscribe_topic(run, lambda event: told.__setitem__(event[1][0], tuple(event[1][1:])))
+            resources = _resources(client, stop)
             # Dask starts a group again when its worker dies; the group itself goes on from its checkpoint.
             waiting = {
-                client.submit(work, orders, group, key=f"undertow-{group.id}-{run}", pure=False): group
+                client.submit(
+                    deliver, orders, group, run, key=f"{run}-{group.id}", pure=False, resources=resources
+                ): group
                 for group in groups
             }
             while waiting:
-                if stop():
-                    stopping.touch()
+                if stop() and signal.exists():
+                    distributed.Event(run, client=client).set()
+                    signal.unlink()
                 with contextlib.suppress(TimeoutError):
                     distributed.wait(list(waiting), timeout=_POLL, return_when="FIRST_COMPLETED")
                 for future in [future for future in waiting if future.done()]:
-                    yield _outcome(future, waiting.pop(future))
+                    yield _outcome(future, waiting.pop(future), store)
                 for group in list(waiting.values()):
-                    if told := read_progress(store, group):
-                        watch.progress(group, *told)
+                    if now := read_progress(store, group) or told.get(group.id):
+                        watch.progress(group, *now)
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Any]:
         distributed = _distributed()
         if self.address is None:
-            cluster = distributed.LocalCluster(
-                n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None
-            )
-            with cluster, distributed.Client(cluster) as client:
+            with _local(self.workers, self.gpus) as cluster, distributed.Client(cluster) as client:
                 yield client
             return
         try:
@@ -77,6 +92,28 @@ class Cluster:
             yield client
 
 
+def _local(workers: int, gpus: tuple[str, ...]) -> Any:
+    """A cluster on this machine, its workers pinned to one GPU each where there are any."""
+    distributed = _distributed()
+    memory = distributed.system.MEMORY_LIMIT // workers
+    options = {"nthreads": 1, "memory_limit": memory, "resources": _ONE_GPU if gpus else {}}
+    return distributed.SpecCluster(
+        scheduler={"cls": distributed.Scheduler, "options": {"host": "127.0.0.1", "dashboard": False}},
+        workers={
+            place: {"cls": distributed.Nanny, "options": {**options, "env": pinned_to(gpus, place)}}
+            for place in range(workers)
+        },
+        silence_logs=logging.WARNING,
+    )
+
+
+def _resources(client: Any, stop: Callable[[], bool]) -> dict[str, int] | None:
+    """What each group asks of a worker: a GPU, if any worker says that it has one. Waits for the first worker."""
+    while not (workers := client.scheduler_info()["workers"]) and not stop():
+        time.sleep(_POLL)
+    return _ONE_GPU if any("GPU" in worker["resources"] for worker in workers.values()) else None
+
+
 def _distributed() -> Any:
     try:
         return importlib.import_module("distributed")
@@ -84,9 +121,11 @@ def _distributed() -> Any:
         raise ConfigError("the engine dask needs `pip install undertow[cluster]`.") from None
 
 
-def _outcome(future: Any, group: Group) -> GroupOutcome:
+def _outcome(future: Any, group: Group, store: Store) -> GroupOutcome:
+    """What came of a group, after its trials are in the store; it is to be done again where they are not whole."""
     try:
-        outcome: GroupOutcome = future.result()
-        return outcome
+        delivery: Delivery = future.result()
     except Exception as error:  # what the cluster itself says: a worker killed too often, a lost connection
         return GroupOutcome(group.id, "failed", 0, (f"the cluster gave up group {group.id}: {error}",))
+    broken = store.receive(delivery.trials)
+    return GroupOutcome(group.id, "interrupted", 0, tuple(broken)) if broken else delivery.outcome

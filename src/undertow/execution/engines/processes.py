@@ -13,7 +13,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from undertow.config.grid import Group
-from undertow.execution.engines.worker import CHECKPOINT_SECONDS, Orders, read_progress, stop_file, work
+from undertow.core.environment_variables import having
+from undertow.execution.engines.gpus import pinned_to
+from undertow.execution.engines.worker import CHECKPOINT_SECONDS, Orders, going_on, read_progress, work
 from undertow.execution.group import GroupOutcome
 from undertow.execution.watch import Watch
 from undertow.store.store import Store
@@ -35,12 +37,14 @@ class _Worker:
 class Processes:
     """``workers`` processes, started afresh (spawned), that share the cores' threads evenly.
 
-    A worker that dies is replaced, and its group is tried again from its checkpoint, three times in all.
+    A worker that dies is replaced, and its group is tried again from its checkpoint, three times in all. With ``gpus``
+    each worker sees one of them, in turn.
     """
 
     workers: int
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     keep_weights: bool = True
+    gpus: tuple[str, ...] = ()
 
     def run(
         self, store: Store, groups: list[Group], *, stop: Callable[[], bool], watch: Watch
@@ -48,27 +52,27 @@ class Processes:
         """See ``Engine.run``."""
         waiting = deque(groups)
         deaths: Counter[str] = Counter()
-        with stop_file(store) as stopping, contextlib.ExitStack() as stack:
+        with going_on(store) as signal_file, contextlib.ExitStack() as stack:
             count = min(self.workers, len(groups))
             threads = max(1, (os.cpu_count() or 1) // max(count, 1))
             orders = Orders(
                 str(store.path),
-                str(stopping),
+                str(signal_file),
                 threads,
                 self.checkpoint_seconds,
                 os.getpid(),
                 keep_weights=self.keep_weights,
             )
-            team = [_start(orders) for _ in range(count)]
+            team = [_start(orders, self.gpus, place) for place in range(count)]
             stack.callback(_dismiss, team)
             while waiting or any(worker.group for worker in team):
                 if stop():
-                    stopping.touch()
+                    signal_file.unlink(missing_ok=True)
                     waiting.clear()
                 for place, worker in enumerate(team):
                     if worker.group is None and waiting:
                         if not worker.process.is_alive():
-                            worker = team[place] = _start(orders)
+                            worker = team[place] = _start(orders, self.gpus, place)
                         worker.group = waiting.popleft()
                         with contextlib.suppress(BrokenPipeError):  # found dead below
                             worker.pipe.send(worker.group)
@@ -88,18 +92,19 @@ class Processes:
                 _show(store, team, watch)
 
 
-def _start(orders: Orders) -> _Worker:
+def _start(orders: Orders, gpus: tuple[str, ...], place: int) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, orders), daemon=True)
-    process.start()
+    with having(pinned_to(gpus, place)):
+        process.start()
     theirs.close()  # so that the worker's death is an end of file here
     return _Worker(process, ours)
 
 
 def _serve(pipe: Connection, orders: Orders) -> None:
     """A worker's life: receive a group, run it, send the outcome, until the pipe closes."""
-    # Ctrl-C reaches every process of the terminal; the parent alone decides, through the stop file.
+    # Ctrl-C reaches every process of the terminal; the parent alone decides, through the signal file.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import traceback
 import uuid
@@ -16,22 +17,27 @@ import torch
 from undertow.config.grid import Group
 from undertow.core.errors import UndertowError
 from undertow.data.offline import offline, staying_offline
-from undertow.execution.footprint import is_out_of_memory
-from undertow.execution.group import GroupOutcome, run_group
+from undertow.execution.footprint import MEMORY_USED_UP, is_out_of_memory
+from undertow.execution.group import GroupOutcome, remove_work, run_group
 from undertow.execution.watch import Watch
 from undertow.store import progress
-from undertow.store.atomic import make_folder
+from undertow.store.atomic import make_folder, writing
 from undertow.store.lock import Locked
 from undertow.store.store import Store
 
-__all__ = ["CHECKPOINT_SECONDS", "Engine", "Orders", "attempt", "read_progress", "stop_file", "work"]
+__all__ = [
+    "CHECKPOINT_SECONDS",
+    "Engine",
+    "Orders",
+    "attempt",
+    "going_on",
+    "read_progress",
+    "work",
+    "working",
+]
 
 
 CHECKPOINT_SECONDS = 30.0
-_NO_MEMORY = (
-    "the memory was used up: choose less data, narrower networks or a smaller group_size, fewer workers, or a machine "
-    "with more of it."
-)
 
 
 class Engine(Protocol):
@@ -53,7 +59,10 @@ def attempt(
     checkpoint_seconds: float,
     keep_weights: bool,
 ) -> GroupOutcome:
-    """``run_group`` whose failures are outcomes: one bad group does not end the sweep."""
+    """``run_group`` whose failures are outcomes: one bad group does not end the sweep.
+
+    A group of several networks that does not fit is ``too large``: whoever asked may try fewer at a time.
+    """
     try:
         return run_group(
             store,
@@ -68,23 +77,31 @@ def attempt(
     except UndertowError as error:
         return GroupOutcome(group.id, "failed", 0, (str(error),), traceback.format_exc())
     except Exception as error:
-        if is_out_of_memory(error):
-            return GroupOutcome(group.id, "failed", 0, (_NO_MEMORY,), traceback.format_exc())
-        # A defect: show where.
-        last = traceback.format_exc(limit=-2).strip()
-        sentence = f"{type(error).__name__}: {error}\n{last}"
-        return GroupOutcome(group.id, "failed", 0, (sentence,), traceback.format_exc())
+        if not is_out_of_memory(error):
+            # A defect: show where.
+            last = traceback.format_exc(limit=-2).strip()
+            sentence = f"{type(error).__name__}: {error}\n{last}"
+            return GroupOutcome(group.id, "failed", 0, (sentence,), traceback.format_exc())
+        trace = traceback.format_exc()
+    # Out of memory. Only here, where the error and with it the frames of its traceback are gone, can tensors be freed.
+    gc.collect()
+    torch.cuda.empty_cache()
+    if len(group.trials) == 1:
+        return GroupOutcome(group.id, "failed", 0, (MEMORY_USED_UP,), trace)
+    remove_work(store, group)
+    return GroupOutcome(group.id, "too large", 0)
 
 
 @dataclass(frozen=True)
 class Orders:
     """What a process elsewhere needs to know besides the group.
 
-    ``stop`` is a file whose appearance asks to stop; so does, where given, the end of the process ``parent``.
+    ``signal`` is a file in the store: its removal asks to stop, and so does, where given, the end of the process
+    ``parent``.
     """
 
     store: str
-    stop: str
+    signal: str
     threads: int
     checkpoint_seconds: float
     parent: int | None = None
@@ -92,26 +109,29 @@ class Orders:
     offline: bool = field(default_factory=offline)
 
 
-def work(orders: Orders, group: Group) -> GroupOutcome:
-    """Run a group in another process."""
+@contextlib.contextmanager
+def working(orders: Orders) -> Iterator[None]:
+    """As a worker has to be while it works on a group: with its share of threads, offline where that was asked for."""
     torch.set_num_threads(orders.threads)
     with staying_offline(orders.offline):
-        return _work(orders, group)
+        yield
 
 
-def _work(orders: Orders, group: Group) -> GroupOutcome:
+def work(orders: Orders, group: Group) -> GroupOutcome:
+    """Run a group in another process, which sees the store."""
 
     def asked_to_stop() -> bool:
-        return os.path.exists(orders.stop) or orders.parent not in (None, os.getppid())
+        return not os.path.exists(orders.signal) or orders.parent not in (None, os.getppid())
 
-    return attempt(
-        Store(orders.store),
-        group,
-        stop=asked_to_stop,
-        on_progress=lambda *_: None,  # whoever asks reads what the group itself tells: ``read_progress``
-        checkpoint_seconds=orders.checkpoint_seconds,
-        keep_weights=orders.keep_weights,
-    )
+    with working(orders):
+        return attempt(
+            Store(orders.store),
+            group,
+            stop=asked_to_stop,
+            on_progress=lambda *_: None,  # whoever asks reads what the group itself tells: ``read_progress``
+            checkpoint_seconds=orders.checkpoint_seconds,
+            keep_weights=orders.keep_weights,
+        )
 
 
 def read_progress(store: Store, group: Group) -> tuple[int, int, str] | None:
@@ -121,9 +141,14 @@ def read_progress(store: Store, group: Group) -> tuple[int, int, str] | None:
 
 
 @contextlib.contextmanager
-def stop_file(store: Store) -> Iterator[Path]:
-    """The name of a file that does not exist yet; it is removed afterwards."""
-    path = make_folder(store.path / "work") / f"stop-{uuid.uuid4().hex[:8]}"
+def going_on(store: Store) -> Iterator[Path]:
+    """A file in the store that is there until the sweep is to stop, and not any longer than this lasts.
+
+    Its name is new, so that whoever finds it sees this very store, and not another one at the same path.
+    """
+    path = make_folder(store.path / "work") / f"sweep-{uuid.uuid4().hex[:8]}"
+    with writing(path):
+        path.touch()
     try:
         yield path
     finally:
