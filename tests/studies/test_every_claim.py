@@ -146,6 +146,7 @@ TESTED_ELSEWHERE = {
         ("B-b.hovers", "B-b.hovers-linear", "B-b.hovers-images", "B-c.heavy-ball", "B-c.nesterov"),
         "a ratio between two lines",
     ),
+    **dict.fromkeys(("O-b.adamw", "O-d.steps"), "a ratio between two lines"),
     **dict.fromkeys(("F-f", "F-i"), "a share below 0.05 in eight parts at once"),
     **dict.fromkeys(("F-m.blocks", "F-m.blocks.centred"), "thirty neurons in two blocks"),
     **dict.fromkeys(("F-m.diagonal", "F-m.diagonal.centred"), "thirty neurons on a diagonal"),
@@ -164,8 +165,16 @@ TESTED_ELSEWHERE = {
     "R-n.leaky": "a ratio within a twentieth of 1 for every network",
     **dict.fromkeys(("R-a.rest", "R-a.rest-leaky", "R-a.rest-one", "R-b"), "a loss of 10⁻⁵⁰"),
     **dict.fromkeys(
-        [f"O-g.{rule}" for rule in ("gd", "sign", "coordinate", "spectral", "adam")],
+        [
+            f"O-g.{depth}{rule}"
+            for depth in ("", "deep-")
+            for rule in ("gd", "sign", "coordinate", "spectral", "adam")
+        ],
         "one measure on two schedules",
+    ),
+    **dict.fromkeys(
+        [claim.id for claim in find("optimisers").claims if claim.id.startswith(("O-j.mnist", "O-j.resnet"))],
+        "not at smoke scale",
     ),
     **dict.fromkeys(
         ["F-n.autoattack", *(f"F-n.{way}-cifar" for way in ("readout", "pgd", "argmax", "native"))],
@@ -206,8 +215,8 @@ def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
             }
         elif name == "norm-kkt":
             found[name] = {**found.get(name, {}), **{f"total:{norm}": "share" for norm in options["norms"]}}
-        elif name == "attacker-radii":
-            ends = ("exact",) if grid.model.name == "mlp" else ("certified", "attacked")
+        elif name in ("attacker-radii", "exact-radii"):
+            ends = ("exact",) if name == "attacker-radii" else ("certified", "exact", "attacked")
             found[name] = {f"{p}:{end}": "positive" for p in ("1", "2", "inf") for end in ends}
         elif name in _KEYS:
             found[name] = _KEYS[name]

@@ -29,7 +29,7 @@ from undertow.training.rates import RATE_RULES, Constant, RateRule
 __all__ = ["MatmulPrecision", "Objective", "Precision", "Recipe", "TrainingSection", "shared_recipe"]
 
 Precision = Literal["float32", "float64"]
-Objective = Literal["loss", "log-loss"]
+Objective = Literal["loss", "log-loss", "framed-loss"]
 
 if TYPE_CHECKING:
     DirectionSection = Direction
@@ -68,7 +68,9 @@ class TrainingSection(Section):
         frozen: Names of the parameters that keep their initial values.
         matmul_precision: ``"tf32"`` lets a GPU round the factors of float32 products and convolutions to 10 bits.
         rate: How the length of a step is decided (``undertow.training.rates``), or the rule's name.
-        objective: Whether a step follows ∇L or ∇log L of its batch.
+        objective: Whether a step follows ∇L or ∇log L of its batch. ``"framed-loss"`` is ∇L, for optimisers that do not
+            ask in which unit gradients are (Adam, Signum, Muon and others): these, and what is remembered of them, are
+            kept in units of the loss, and nothing underflows (``undertow.training.loss_units``).
         log_below: Steps follow ∇log L only where log L of the batch is below this, and ∇L elsewhere.
         label_noise: Standard deviation σ of Gaussian noise on every label, drawn anew in every epoch; for the square
             loss. Losses that are recorded, and ``stop_below``, are those of the labels without it.
@@ -136,7 +138,12 @@ class TrainingSection(Section):
             raise ValueError(
                 f"{name} has its own momentum, or none: leave momentum out, or choose the optimizer sgd"
             )
-        if self.objective == "log-loss" and self.rate.revocable:
+        if self.objective == "framed-loss" and self.direction.forgetting is None:
+            raise ValueError(
+                f"steps of {self.direction.name} are as long as the gradient, whatever its unit: leave objective out, "
+                "or write objective = 'log-loss'"
+            )
+        if self.objective != "loss" and self.rate.revocable:
             raise ValueError(
                 f"the rate {self.rate.name} divides the loss by its own frame: leave objective out"
             )
@@ -148,9 +155,9 @@ class TrainingSection(Section):
             raise ValueError(
                 "label_noise is drawn with the order, for the square loss: choose it, and shuffle"
             )
-        if (self.penalty or self.adversary) and (self.objective == "log-loss" or self.rate.revocable):
+        if (self.penalty or self.adversary) and (self.objective != "loss" or self.rate.revocable):
             raise ValueError(
-                "a penalty is added to the loss itself, and an adversary raises it: leave out objective = 'log-loss' "
+                "a penalty is added to the loss itself, and an adversary raises it: leave out objective "
                 "and the loss-based rate"
             )
         return self
