@@ -50,6 +50,7 @@ class Step:
             [r.learning_rate for r in recipes], dtype=torch.float64, device=ensemble.device
         )
         self._rates = self._base.to(ensemble.dtype)
+        self._stretch = torch.ones_like(self._base)  # what the direction made of the last step's rates
         self.count = torch.zeros((), dtype=torch.int64, device=ensemble.device)
         self.ended = torch.full((ensemble.size,), NEVER, dtype=torch.int64, device=ensemble.device)
         self._log_time = torch.full_like(self._base, -math.inf)
@@ -82,9 +83,8 @@ class Step:
         self._reference = self._source.reference(
             log_loss
         ).clone()  # what the last step's gradient was divided by
-        self._sums_time = self.attempts is None and not (
-            isinstance(self._rule, Constant) and not self._source.in_logs
-        )
+        varies = not isinstance(self._rule, Constant) or self._source.in_logs or self._direction.varies
+        self._sums_time = self.attempts is None and varies
         begin = log_loss.exp()
         self.watch = DivergenceWatch(begin, dtype=ensemble.dtype)
         if self.attempts is not None:  # later, what is out of bounds is taken back
@@ -100,8 +100,12 @@ class Step:
             running = self._look(*self._source.add(x, y, onto=self._gradients))
             self._silence(running)
             self._look_ahead(x, y, running)
-            self._sum_time(running)
             rates = torch.where(running, self._present_rates(), 0.0)
+            stretch = self._direction.stretch(self.ensemble.weights, self._gradients, rates)
+            if stretch is not None:
+                self._stretch.copy_(stretch)
+                rates = rates * stretch
+            self._sum_time(running)
             self._direction.step(self.ensemble.weights, self._gradients, self._memory, rates)
         self.count.add_(1)
 
@@ -135,7 +139,9 @@ class Step:
     def effective_rates(self) -> list[float]:
         """η of each member's last step, as if it had been −η ∇L (waits for the device)."""
         state = {} if self.attempts is None else self.attempts.state
-        rates = self._rule.rates(self._base, (self.count - 1).clamp(min=0), state, self._horizon)
+        rates = (
+            self._rule.rates(self._base, (self.count - 1).clamp(min=0), state, self._horizon) * self._stretch
+        )
         if self._source.in_logs:
             rates = torch.exp(rates.log() - self._reference)
         return rates.tolist()
@@ -240,7 +246,7 @@ class Step:
     def _sum_time(self, running: Tensor) -> None:
         """Add this step's effective rate to t, in logs, where it is not the same in every step."""
         if self._sums_time:
-            rates = self._rule.rates(self._base, self.count, {}, self._horizon).log()
+            rates = (self._rule.rates(self._base, self.count, {}, self._horizon) * self._stretch).log()
             rates = rates - self._reference if self._source.in_logs else rates
             self._log_time.copy_(torch.logaddexp(self._log_time, rates).where(running, self._log_time))
 
