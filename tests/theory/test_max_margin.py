@@ -14,6 +14,7 @@ from undertow.core.errors import InputError
 from undertow.data.separable import separable
 from undertow.data.separable_classes import separable_classes
 from undertow.theory.max_margin import margin_rows, max_margin
+from undertow.theory.spectral_margin import central_path
 from undertow.theory.weight_norms import WEIGHT_NORMS, WeightNorm, as_weight_norm, dual_norm, weight_norm
 
 
@@ -87,10 +88,11 @@ def test_a_second_solver_finds_the_same_in_every_norm() -> None:
 
 def test_one_row_of_weights_has_its_length_as_spectral_norm() -> None:
     rows = rows_of(0, 2)
-    for shape in [(1, 6), (6, 1)]:
-        assert max_margin(rows, norm="spectral", shapes=[shape]).value == pytest.approx(
-            max_margin(rows, norm=2).value, rel=1e-6
-        )
+    best = max_margin(rows, norm=2).value
+    for shape in [(1, 6), (6, 1), (6,)]:
+        assert max_margin(rows, norm="spectral", shapes=[shape]).value == pytest.approx(best, rel=1e-9)
+    w, _ = central_path(rows.numpy() / float(rows.abs().max()), [(1, 6)])  # which is not taken for one row
+    assert float((rows.numpy() @ w).min()) / float(np.linalg.norm(w)) == pytest.approx(best, rel=1e-6)
 
 
 @pytest.mark.parametrize("norm", WEIGHT_NORMS)

@@ -68,10 +68,10 @@ def max_margin(rows: Tensor, *, norm: float | str = 2, shapes: Sequence[Shape] =
     if scale == 0:
         raise InputError("every row is zero: nothing can be separated.")
     scaled = (given / scale).numpy()
-    if named == "spectral":
+    if named == "spectral" and not _is_vector(layers):
         w, multipliers = central_path(scaled, layers)
     else:
-        w, multipliers = {"1": _in_l1, "2": _in_l2, "inf": _in_sup}[named](scaled)
+        w, multipliers = _SOLVERS[named](scaled)
     direction = torch.from_numpy(w)
     size = weight_norm(_layers(direction, layers), named)
     least = float((given @ direction).min())
@@ -128,6 +128,14 @@ def _in_l2(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     goal = np.append(np.zeros(rows.shape[1]), 1.0)
     shares, _ = nnls(np.r_[rows.T, np.ones((1, len(rows)))], goal, maxiter=50 * len(rows))
     return rows.T @ shares, shares
+
+
+_SOLVERS = {"1": _in_l1, "2": _in_l2, "inf": _in_sup, "spectral": _in_l2}
+
+
+def _is_vector(shapes: Sequence[Shape]) -> bool:
+    """Whether there is one layer, of one row or one column: its spectral norm is its length."""
+    return len(shapes) == 1 and int(np.prod(shapes[0])) in (shapes[0][0], int(np.prod(shapes[0][1:])))
 
 
 def _program(goal: np.ndarray, above: np.ndarray, bound: np.ndarray, bounds: Any) -> Any:

@@ -7,16 +7,14 @@ import math
 import torch
 from torch import Tensor
 
-from undertow.adversary.certificates.ball_coupling import BallCoupling, BallCouplings
+from undertow.adversary.certificates.ball_coupling import BallCouplings
 from undertow.adversary.certificates.certified import difference_rows
-from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
-from undertow.adversary.certificates.neuron_splits import proved_by_cases
+from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.row_budget import row_entries
 from undertow.adversary.certificates.slope_ascent import ascended_bounds
 
 __all__ = ["refined_gaps", "refined_radii"]
 
-_TARGETS = 9  # classes open at once beyond which a sample is not proved case by case
-_CHUNK = 2**21  # float64 entries of one array of rows with a slope each
 _FIRST, _GROWTH = 1.03, 1.15  # factors tried beyond the radius known, the later ones larger
 _TRIALS, _HALVINGS = 12, 4  # of these, and of the interval in which a proof was first missing
 
@@ -30,13 +28,12 @@ def refined_gaps(
     couplings: BallCouplings | None = None,
     steps: int = 20,
     until: float = math.inf,
-    rounds: int = 0,
 ) -> Tensor:
     """Lower bounds (B, k) of s_y − s_t over the balls, +inf at t = y; those beyond ``until`` are not refined."""
     graph = bounds.graph
     classes, shape, found = graph.classes, graph.operations[graph.output].shape, []
     for part in torch.split(
-        torch.arange(len(x), device=x.device), max(1, _CHUNK // (bounds.widest * classes))
+        torch.arange(len(x), device=x.device), max(1, row_entries(x.device) // (2 * bounds.widest * classes))
     ):
         labels = y[part]
         ball = bounds.ball(x[part], eps[part])
@@ -55,36 +52,8 @@ def refined_gaps(
                 until=until,
             )
             lower[samples, targets] = torch.maximum(lower[samples, targets], better.squeeze(1))
-            if rounds and until == 0:
-                _by_cases(bounds, ball, rows, lower, known, steps=steps, rounds=rounds)
         found.append(lower)
     return torch.cat(found)
-
-
-def _by_cases(
-    bounds: LinearBounds,
-    ball: BallBounds,
-    rows: Tensor,
-    lower: Tensor,
-    couplings: dict[int, BallCoupling],
-    *,
-    steps: int,
-    rounds: int,
-) -> None:
-    """Write the smallest positive number where a difference is proved positive case by case."""
-    hopeless = (lower <= 0).sum(1) > _TARGETS
-    samples, targets = ((lower <= 0) & ~hopeless.unsqueeze(1)).nonzero(as_tuple=True)
-    if len(samples) == 0:
-        return
-    proved = proved_by_cases(
-        bounds,
-        ball.taken(samples),
-        rows[samples, targets].unsqueeze(1),
-        couplings={index: coupling.taken(samples) for index, coupling in couplings.items()},
-        steps=steps,
-        rounds=rounds,
-    )
-    lower[samples[proved], targets[proved]] = torch.finfo(torch.float64).tiny
 
 
 def refined_radii(
@@ -95,7 +64,6 @@ def refined_radii(
     *,
     steps: int = 20,
     coupled: bool = True,
-    rounds: int = 0,
 ) -> Tensor:
     """Radii (B,) at least as long as those ``known``: what was tried beyond them and proved."""
     couplings = BallCouplings(bounds) if coupled and bounds.norm == 2 else None
@@ -110,9 +78,7 @@ def refined_radii(
             radius = (low[some] * high[some]).sqrt()
         if len(some) == 0:
             continue
-        gaps = refined_gaps(
-            bounds, x[some], y[some], radius, couplings=couplings, steps=steps, until=0.0, rounds=rounds
-        )
+        gaps = refined_gaps(bounds, x[some], y[some], radius, couplings=couplings, steps=steps, until=0.0)
         holds = gaps.amin(1) > 0
         low[some[holds]], high[some[~holds]] = radius[holds], radius[~holds]
         if trial == 0:  # what a first step does not lengthen is not worth more
