@@ -19,16 +19,17 @@ __all__ = ["BatchGradients", "parts"]
 
 _GRAPHS = 4  # a gradient of a gradient keeps about this many times what a forward pass does
 Frame = Callable[[], "Tensor | None"]
+Unit = Callable[[Tensor], Tensor]
 
 
 class BatchGradients:
     """∇L of a batch, or in the log domain e^(log L − r) ∇log L = ∇L/e^r, which no small loss makes vanish.
 
-    r is the log of the frame (M,) where ``frame`` gives one; with ``log_below`` it is log L itself wherever that is
-    below this bound, and 0 elsewhere. Batches larger than ``largest`` are taken in parts, unless
-    networks normalise by them. Labels that all members share have ``label_axes`` axes, 1 for a number per sample and
-    2 for several targets; with one more, each member has its own samples. A penalty's gradient comes on top, and is no
-    part of the losses that are returned; with an adversary these are of the samples that it found.
+    r is the log of the frame (M,) where ``frame`` gives one, or what ``unit`` makes of log L; with ``log_below`` it is
+    log L itself wherever that is below this bound, and 0 elsewhere. Batches larger than ``largest`` are taken in
+    parts, unless networks normalise by them. Labels that all members share have ``label_axes`` axes, 1 for a number
+    per sample and 2 for several targets; with one more, each member has its own samples. A penalty's gradient comes on
+    top, and is no part of the losses that are returned; with an adversary these are of the samples that it found.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class BatchGradients:
         largest: int,
         frame: Frame,
         log_below: float | None,
+        unit: Unit | None = None,
         label_axes: int = 1,
         compile_slopes: bool = False,
         penalty: PenaltyGradients | None = None,
@@ -46,10 +48,11 @@ class BatchGradients:
     ) -> None:
         self._ensemble, self._loss, self._largest = ensemble, loss, largest
         self._frame, self._log_below, self._label_axes = frame, log_below, label_axes
+        self._unit = unit
         self._in_logs = compiled(log_loss_with_gradient) if compile_slopes else log_loss_with_gradient
         self._penalty, self._adversary = penalty, adversary
         self._in_a_step = sys.maxsize if ensemble.batch_statistics else largest
-        self.in_logs = log_below is not None or frame() is not None
+        self.in_logs = log_below is not None or unit is not None or frame() is not None
 
     def add(
         self, x: Tensor, y: Tensor, rows: Tensor | None = None, *, onto: Mapping[str, Tensor]
@@ -128,6 +131,8 @@ class BatchGradients:
         """r, (M,), for a batch with this log of its loss."""
         if (frame := self._frame()) is not None:
             return frame
+        if self._unit is not None:
+            return self._unit(log_loss)
         below = -math.inf if self._log_below is None else self._log_below
         return log_loss.where(log_loss < below, torch.zeros_like(log_loss))
 
@@ -135,7 +140,8 @@ class BatchGradients:
         """Natural log of each member's mean loss, (M,) float64, of samples (N, …) or (M, N, …)."""
         own, samples = self._own(y)
         log_sums = []
-        for part in parts(samples, self._largest):
+        room = 1 if own else self._ensemble.room_without_gradients
+        for part in parts(samples, room * self._largest):
             chosen, labels = _rows(x, part, own), _rows(y, part, own)
             logits = self._ensemble.forward(chosen, own=True)[0] if own else self._ensemble.logits(chosen)
             log_mean = log_mean_loss(logits, labels, self._loss)

@@ -15,6 +15,7 @@ from undertow.training.directions import per_member
 from undertow.training.divergence import DivergenceWatch
 from undertow.training.ensemble import Ensemble
 from undertow.training.gradients import BatchGradients
+from undertow.training.loss_units import LossUnits
 from undertow.training.penalised import PenaltyGradients
 from undertow.training.rates import Constant, Horizon
 from undertow.training.recipe import Recipe
@@ -45,6 +46,8 @@ class Step:
         self._stop = None if recipe.stop_below is None else recipe.stop_below * math.log(10)
         self._loss, self._rule, self._direction = recipe.loss, recipe.rate, recipe.direction
         self._x, self._y = batches.x, batches.y
+        lasting = recipe.batch_statistics_epochs
+        self._freeze_at = NEVER if lasting is None else lasting * batches.per_epoch
         self._horizon = Horizon(recipe.epochs, batches.per_epoch, self._ignorance())
         self._base = torch.tensor(
             [r.learning_rate for r in recipes], dtype=torch.float64, device=ensemble.device
@@ -60,18 +63,9 @@ class Step:
         self._gradients = {name: torch.zeros_like(weight) for name, weight in trained.items()}
         self.attempts = self._attempts()
         self._penalty = self._penalty_gradients(recipes)
-        log_below = math.inf if recipe.log_below is None else recipe.log_below
-        self._source = BatchGradients(
-            ensemble,
-            recipe.loss,
-            largest=largest,
-            frame=lambda: None if self.attempts is None else self._rule.frame(self.attempts.state),
-            log_below=log_below if recipe.objective == "log-loss" else None,
-            label_axes=self._y.dim(),
-            compile_slopes=recipe.compiled,
-            penalty=self._penalty,
-            adversary=recipe.adversary,
-        )
+        self._units = self._loss_units(recipe)
+        self._source = self._gradient_source(recipe, largest)
+        self._enlarged = self._source.in_logs and self._units is None  # steps are −η/e^r ∇L
         if in_place is None:
             # A GPU's product adds to its target once, at the end. A CPU's adds block by block and rounds each
             # time, which shows where steps are a few units in the last place: there the gradient comes first.
@@ -85,7 +79,7 @@ class Step:
             log_loss
         ).clone()  # what the last step's gradient was divided by
         self._sums_time = self.attempts is None and not (
-            isinstance(self._rule, Constant) and not self._source.in_logs
+            isinstance(self._rule, Constant) and not self._enlarged
         )
         begin = log_loss.exp()
         self.watch = DivergenceWatch(begin, dtype=ensemble.dtype)
@@ -101,6 +95,8 @@ class Step:
         else:
             running = self._look(*self._source.add(x, y, rows, onto=self._gradients))
             self._silence(running)
+            if self._units is not None:
+                self._units.convert(self._reference, running)
             self._look_ahead(x, y, rows, running)
             self._sum_time(running)
             rates = torch.where(running, self._present_rates(), 0.0)
@@ -115,6 +111,13 @@ class Step:
         """At the end of a try: keep the epoch or take it back; which members kept it, (M,) bool."""
         assert self.attempts is not None, "only where epochs may be taken back"
         return self.attempts.settle(self.log_loss(), self.watch.out, self.log_rates())
+
+    def freeze_statistics(self, step: int) -> bool:
+        """Where from this step on BatchNorm is to keep its running statistics, see to it; whether that is news."""
+        news = step >= self._freeze_at and self.ensemble.batch_statistics
+        if news:
+            self.ensemble.batch_statistics = False
+        return news
 
     def look_for_end(self) -> None:
         """Note which members have come to the loss that training is to end at; they take no further step."""
@@ -138,7 +141,7 @@ class Step:
         """η of each member's last step, as if it had been −η ∇L (waits for the device)."""
         state = {} if self.attempts is None else self.attempts.state
         rates = self._rule.rates(self._base, (self.count - 1).clamp(min=0), state, self._horizon)
-        if self._source.in_logs:
+        if self._enlarged:
             rates = torch.exp(rates.log() - self._reference)
         return rates.tolist()
 
@@ -146,6 +149,8 @@ class Step:
         """Log of the effective rate of each member's next step, (M,) float64; with ∇log L, of a loss like the last."""
         state = {} if self.attempts is None else self.attempts.state
         rates = self._rule.rates(self._base, self.count, state, self._horizon)
+        if self._units is not None:
+            return rates.log()
         frame = self._rule.frame(state)
         return rates.log() - (self._reference if frame is None else frame)
 
@@ -197,6 +202,27 @@ class Step:
             return None
         return Attempts(self._rule, self._base, self._horizon, self._changing(), stop=self._stop)
 
+    def _loss_units(self, recipe: Recipe) -> LossUnits | None:
+        if recipe.objective != "framed-loss":
+            return None
+        none_yet = torch.full_like(self._base, -math.inf)  # whatever the loss is, the first unit is above it
+        return LossUnits(self._memory, none_yet, forgetting=self._direction.forgetting or 0.0)
+
+    def _gradient_source(self, recipe: Recipe, largest: int) -> BatchGradients:
+        log_below = math.inf if recipe.log_below is None else recipe.log_below
+        return BatchGradients(
+            self.ensemble,
+            recipe.loss,
+            largest=largest,
+            frame=lambda: None if self.attempts is None else self._rule.frame(self.attempts.state),
+            log_below=log_below if recipe.objective == "log-loss" else None,
+            unit=None if self._units is None else self._units.following,
+            label_axes=self._y.dim(),
+            compile_slopes=recipe.compiled,
+            penalty=self._penalty,
+            adversary=recipe.adversary,
+        )
+
     def _penalty_gradients(self, recipes: Sequence[Recipe]) -> PenaltyGradients | None:
         penalty = recipes[0].penalty
         if penalty is None:
@@ -244,7 +270,7 @@ class Step:
         """Add this step's effective rate to t, in logs, where it is not the same in every step."""
         if self._sums_time:
             rates = self._rule.rates(self._base, self.count, {}, self._horizon).log()
-            rates = rates - self._reference if self._source.in_logs else rates
+            rates = rates - self._reference if self._enlarged else rates
             self._log_time.copy_(torch.logaddexp(self._log_time, rates).where(running, self._log_time))
 
     def _look_ahead(self, x: Tensor, y: Tensor, rows: Tensor | None, running: Tensor) -> None:

@@ -31,6 +31,14 @@ class Direction(Section, ABC):
         """Whether a step is w ← w − η ∇L and nothing else, which can be added to the weights directly."""
         return False
 
+    @property
+    def forgetting(self) -> float | None:
+        """What a step leaves of its memory of earlier gradients: the largest factor, for squares its root.
+
+        0 where nothing is remembered. None where the unit of gradients matters: steps are then as long as they are.
+        """
+        return None
+
     def start(self, weights: Mapping[str, Tensor]) -> Memory:  # noqa: ARG002
         """All that it remembers, by name, before the first step."""
         return {}
