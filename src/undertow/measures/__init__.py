@@ -29,6 +29,7 @@ MEASURES = MeasureRegistry(
         truth={"adversarial@*": "above", "upper@*": "below", "gap@*": "below", "holds_up_to": "below"},
     ),
     Listed("robust-accuracy", "undertow.measures.robust_accuracy:RobustAccuracy", truth="below"),
+    Listed("certified-accuracy", "undertow.measures.certified_share:CertifiedShare", truth="above"),
     Listed("attacked-radius", "undertow.measures.attacked_radius:AttackedRadius", truth="below"),
     Listed("completion", "undertow.measures.completion:Completion"),
     Listed("nuclear", "undertow.measures.nuclear:NuclearBaseline"),
@@ -38,6 +39,7 @@ MEASURES = MeasureRegistry(
     Listed("printed-collaboration", "undertow.measures.printed:PrintedCollaboration"),
     Listed("growth", "undertow.measures.co_correlation_growth:Growth"),
     Listed("feature-cosines", "undertow.measures.feature_cosines:FeatureCosines"),
+    Listed("useful-features", "undertow.measures.useful_features:UsefulFeatures"),
     Listed("feature-coefficients", "undertow.measures.feature_coefficients:FeatureCoefficients"),
     Listed(
         "cluster-radius",
