@@ -41,6 +41,16 @@ _KEYS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("cosine:1", "cosine:2"), "share"),
     },
     "attacked-radius": {"radius": "positive", "relative": "positive"},
+    "hessian-trace": {"": "positive"},
+    "robustness-profile": {
+        **{
+            f"{side}:{norm}": "positive"
+            for side in ("certified", "attacked", "relative")
+            for norm in ("2", "inf")
+        },
+        **dict.fromkeys(("margin", "energy"), "positive"),
+        "co-correlation": "share",
+    },
     "stable-rank": dict.fromkeys(("hidden.weight", "hidden1.weight"), "positive"),
     "printed-collaboration": {
         f"{formula}:{norms}": "share"
@@ -121,11 +131,27 @@ TESTED_ELSEWHERE = {
     "C-t.a1-a2": "a curve within a hundredth of a printed one: test_deep_networks.py",
     "C-n.frozen": "a share within a tenth of 1",
     "C-n.smooth": "two shares within a tenth of 0",
-    **dict.fromkeys(("B-h", "B-i.start", "B-i.decay"), "two accuracies that pass their lines late"),
-    "B-p.time": "a time between two lines",
-    "B-a.reaches-linear": "a flow beyond the threshold, and no other",
     **dict.fromkeys(
-        ("B-b.hovers", "B-b.hovers-linear", "B-c.heavy-ball", "B-c.nesterov"), "a ratio between two lines"
+        (
+            "B-h",
+            "B-h.transformer",
+            "B-h.descent",
+            "B-h.images",
+            "B-i.start",
+            "B-i.decay",
+            "B-o.descent",
+            "B-p.relu",
+        ),
+        "two accuracies that pass their lines late",
+    ),
+    **dict.fromkeys(("B-p.time", "B-i.limit"), "a time between two lines"),
+    **dict.fromkeys(
+        ("B-a.reaches-linear", "B-a.reaches-images"), "a flow beyond the threshold, and no other"
+    ),
+    **dict.fromkeys(("B-d.min", "B-h.without-decay"), "what is read after fitting"),
+    **dict.fromkeys(
+        ("B-b.hovers", "B-b.hovers-linear", "B-b.hovers-images", "B-c.heavy-ball", "B-c.nesterov"),
+        "a ratio between two lines",
     ),
     **dict.fromkeys(("O-b.adamw", "O-d.steps"), "a ratio between two lines"),
     **dict.fromkeys(("F-f", "F-i"), "a share below 0.05 in eight parts at once"),
@@ -133,7 +159,7 @@ TESTED_ELSEWHERE = {
     **dict.fromkeys(("F-m.diagonal", "F-m.diagonal.centred"), "thirty neurons on a diagonal"),
     **dict.fromkeys(
         (
-            *("R-e", "R-e.leaky", "R-f", "R-i.fashion", "R-j", "R-j.leaky", "R-k"),
+            *("R-e", "R-e.leaky", "R-e.table", "R-f", "R-i.fashion", "R-j", "R-j.leaky", "R-k"),
             *("R-e.dlbcl", "R-e.dlbcl-leaky", "R-f.dlbcl", "R-g", "R-g.leaky", "R-h"),
             *("R-l.data", "R-l.data-all", "R-l.features", "R-l.features-all"),
         ),

@@ -13,6 +13,7 @@ from undertow.models.polynomial_relu import PolynomialReLU, activation
 from undertow.models.prelu import PreluModel, prelu_network
 from undertow.models.resnet import ResNetModel, resnet
 from undertow.models.sloped_two_layer import SlopedTwoLayerModel
+from undertow.models.transformer import Transformer, TransformerModel
 from undertow.models.two_layer import TwoLayerModel, two_layer
 from undertow.models.vgg import Vgg11Model, Vgg16Model, vgg
 from undertow.models.vit import VisionTransformerModel, vision_transformer
@@ -38,6 +39,8 @@ __all__ = [
     "ResNetModel",
     "Scaled",
     "SlopedTwoLayerModel",
+    "Transformer",
+    "TransformerModel",
     "TwoLayerModel",
     "Vgg11Model",
     "Vgg16Model",
@@ -68,5 +71,6 @@ MODELS: tuple[type[ModelSection], ...] = (
     Vgg16Model,
     ImageNetResNetModel,
     VisionTransformerModel,
+    TransformerModel,
 )
 """A new model is a file in this folder and a line here: what the section ``model`` of a configuration can be."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from undertow.core.errors import InputError
 from undertow.core.losses import prepare_labels
@@ -80,11 +81,24 @@ class Trainer:
         with matmul_precision(recipe.matmul_precision):
             x = x.detach().to(device=place, dtype=recipe.torch_dtype)
             outputs = ensemble.logits(x[:1]).shape[-1]
-            y = prepare_labels(y.detach(), loss=recipe.loss, outputs=outputs, dtype=x.dtype).to(place)
+            y = prepare_labels(y.detach(), loss=recipe.loss, outputs=outputs, dtype=recipe.torch_dtype).to(
+                place
+            )
+            if recipe.label_noise and not y.is_floating_point():
+                y = functional.one_hot(y, outputs).to(recipe.torch_dtype)  # classes have no room for noise
             seeds = [r.seed for r in recipes] if recipe.shuffle else None
             numbered = recipe.penalty is not None and recipe.penalty.remembers
             apart = recipe.rate.revocable
-            self._batches = Batches(x, y, size=recipe.batch_size, seeds=seeds, apart=apart, numbered=numbered)
+            noise = recipe.label_noise
+            self._batches = Batches(
+                x,
+                y,
+                size=recipe.batch_size,
+                seeds=seeds,
+                apart=apart,
+                numbered=numbered,
+                label_noise=noise,
+            )
             self._step = Step(ensemble, recipes, self._batches)
         self._replay: Callable[[], None] | None = None
         self._may_capture = place.type == "cuda"
