@@ -52,7 +52,6 @@ _KEYS: dict[str, dict[str, str]] = {
         "co-correlation": "share",
     },
     "stable-rank": dict.fromkeys(("hidden.weight", "hidden1.weight"), "positive"),
-    "collaboration": {f"activation:{key}": kind for key, kind in {**_FACTORS, "energy": "positive"}.items()},
     "printed-collaboration": {
         f"{formula}:{norms}": "share"
         for formula in ("equation-9", "algorithm-1")
@@ -72,6 +71,12 @@ _KEYS: dict[str, dict[str, str]] = {
         **dict.fromkeys(_RATES.split(), "any"),
         **dict.fromkeys(("co_correlation", "cosine_least", "cosine_first", "cosine_sum"), "share"),
         **dict.fromkeys(("norm", "steepest", "update_gap"), "positive"),
+    },
+    "useful-features": {
+        f"{feature}:{points}:{word}": "any"
+        for feature in ("centre", "average", "neuron")
+        for points in ("all", "own")
+        for word in ("useful", "robust")
     },
     "feature-cosines": dict.fromkeys(("aligned", "own_mean"), "share"),
     "feature-coefficients": {
@@ -122,6 +127,8 @@ _RADII = {
     **dict.fromkeys(("certified", "attacked", "averaged", "exact", "steepness"), "positive"),
 }
 TESTED_ELSEWHERE = {
+    "C-t.wrn": "two seeds, which decide nothing: test_deep_networks.py",
+    "C-t.a1-a2": "a curve within a hundredth of a printed one: test_deep_networks.py",
     "C-n.frozen": "a share within a tenth of 1",
     "C-n.smooth": "two shares within a tenth of 0",
     **dict.fromkeys(
@@ -181,6 +188,11 @@ TESTED_ELSEWHERE = {
         "not at smoke scale",
     ),
     **dict.fromkeys(
+        (each.id for each in find("co-correlation").claims if each.id.endswith(("-mnist", "-cifar"))),
+        "not at smoke scale: test_acting.py",
+    ),
+    **dict.fromkeys(("F-v.random-mnist", "F-v.deterministic-mnist"), "not at smoke scale"),
+    **dict.fromkeys(
         (claim.id for claim in find("margin").claims), "two worlds of its own, in test_margin.py"
     ),
 }
@@ -193,7 +205,7 @@ def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
     for measure in grid.probe.measures:
         options: Mapping[str, Any] = measure
         name = options["name"]
-        if name == "robust-accuracy":
+        if name in ("robust-accuracy", "certified-accuracy"):
             found[name] = {repr(eps): "share" for eps in options["eps"]}
         elif name == "risk-bound":
             sides = {
@@ -213,11 +225,21 @@ def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
             found[name] = {
                 f"{how}@{eps}": "share" for how, clean in ways.items() for eps in (*clean, *options["eps"])
             }
+        elif name == "seam-profile":
+            before = f"{options['label']}:" if options["label"] else ""
+            found.setdefault(name, {})
+            found[name] = {
+                **found[name],
+                **{f"{before}{seam}:co_correlation": "share" for seam in options["seams"]},
+            }
         elif name == "norm-kkt":
             found[name] = {**found.get(name, {}), **{f"total:{norm}": "share" for norm in options["norms"]}}
         elif name in ("attacker-radii", "exact-radii"):
             ends = ("exact",) if name == "attacker-radii" else ("certified", "exact", "attacked")
             found[name] = {f"{p}:{end}": "positive" for p in ("1", "2", "inf") for end in ends}
+        elif name == "collaboration":
+            factors = {**_FACTORS, "energy": "positive"}
+            found[name] = {f"{options['seam']}:{key}": kind for key, kind in factors.items()}
         elif name in _KEYS:
             found[name] = _KEYS[name]
     return found

@@ -30,6 +30,7 @@ MEASURES = MeasureRegistry(
         truth={"adversarial@*": "above", "upper@*": "below", "gap@*": "below", "holds_up_to": "below"},
     ),
     Listed("robust-accuracy", "undertow.measures.robust_accuracy:RobustAccuracy", truth="below"),
+    Listed("certified-accuracy", "undertow.measures.certified_share:CertifiedShare", truth="above"),
     Listed(
         "robustness-profile",
         "undertow.measures.robustness_profile:RobustnessProfile",
@@ -44,6 +45,7 @@ MEASURES = MeasureRegistry(
     Listed("printed-collaboration", "undertow.measures.printed:PrintedCollaboration"),
     Listed("growth", "undertow.measures.co_correlation_growth:Growth"),
     Listed("feature-cosines", "undertow.measures.feature_cosines:FeatureCosines"),
+    Listed("useful-features", "undertow.measures.useful_features:UsefulFeatures"),
     Listed("feature-coefficients", "undertow.measures.feature_coefficients:FeatureCoefficients"),
     Listed(
         "cluster-radius",

@@ -77,6 +77,9 @@ class TrainingSection(Section):
         stop_below: Training ends, for each network by itself, once log₁₀ of the mean loss over all of the training set
             is at most this: -20 is a loss of 10^-20. It is looked at after every epoch that is kept, and where steps
             are few in an epoch, after every eighth step or so. ``epochs`` stays the most that are made.
+        batch_statistics_epochs: Of a network given in train mode, the first epochs whose steps normalise by their batch
+            and move BatchNorm's running statistics; later steps take those as they then are. That is what a loop does
+            which calls ``eval()`` to measure after an epoch and never ``train()`` again. None: all epochs.
         compiled: Whether steps go through ``torch.compile``: faster for small convolutional networks on a GPU, after
             half a minute of compiling, and equal up to rounding. Where there is no compiler it changes nothing.
         penalty: What is added to the loss (``undertow.training.penalties``); losses are told without it. In TOML a
@@ -91,6 +94,7 @@ class TrainingSection(Section):
         "log_below": None,
         "label_noise": 0.0,
         "stop_below": None,
+        "batch_statistics_epochs": None,
         "compiled": False,
         "penalty": None,
         "adversary": None,
@@ -112,6 +116,7 @@ class TrainingSection(Section):
     log_below: Real | None = None
     label_noise: NonNegative = 0.0
     stop_below: Annotated[float, Field(strict=True, ge=-1e6, le=1e3)] | None = None
+    batch_statistics_epochs: Count | None = None
     compiled: Switch = False
     penalty: PenaltySection | None = None
     adversary: AdversarialTraining | None = None
@@ -146,6 +151,10 @@ class TrainingSection(Section):
         if self.objective != "loss" and self.rate.revocable:
             raise ValueError(
                 f"the rate {self.rate.name} divides the loss by its own frame: leave objective out"
+            )
+        if self.batch_statistics_epochs is not None and self.rate.revocable:
+            raise ValueError(
+                f"the rate {self.rate.name} counts epochs for each network: leave batch_statistics_epochs out"
             )
         if self.log_below is not None and self.objective != "log-loss":
             raise ValueError(

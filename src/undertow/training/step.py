@@ -46,6 +46,8 @@ class Step:
         self._stop = None if recipe.stop_below is None else recipe.stop_below * math.log(10)
         self._loss, self._rule, self._direction = recipe.loss, recipe.rate, recipe.direction
         self._x, self._y = batches.x, batches.y
+        lasting = recipe.batch_statistics_epochs
+        self._freeze_at = NEVER if lasting is None else lasting * batches.per_epoch
         self._horizon = Horizon(recipe.epochs, batches.per_epoch, self._ignorance())
         self._base = torch.tensor(
             [r.learning_rate for r in recipes], dtype=torch.float64, device=ensemble.device
@@ -109,6 +111,13 @@ class Step:
         """At the end of a try: keep the epoch or take it back; which members kept it, (M,) bool."""
         assert self.attempts is not None, "only where epochs may be taken back"
         return self.attempts.settle(self.log_loss(), self.watch.out, self.log_rates())
+
+    def freeze_statistics(self, step: int) -> bool:
+        """Where from this step on BatchNorm is to keep its running statistics, see to it; whether that is news."""
+        news = step >= self._freeze_at and self.ensemble.batch_statistics
+        if news:
+            self.ensemble.batch_statistics = False
+        return news
 
     def look_for_end(self) -> None:
         """Note which members have come to the loss that training is to end at; they take no further step."""

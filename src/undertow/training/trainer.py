@@ -81,11 +81,15 @@ class Trainer:
         with matmul_precision(recipe.matmul_precision):
             x = x.detach().to(device=place, dtype=recipe.torch_dtype)
             outputs = ensemble.logits(x[:1]).shape[-1]
+<<<<<<< HEAD
+            y = prepare_labels(y.detach(), loss=recipe.loss, outputs=outputs, dtype=x.dtype).to(place)
+=======
             y = prepare_labels(y.detach(), loss=recipe.loss, outputs=outputs, dtype=recipe.torch_dtype).to(
                 place
             )
             if recipe.label_noise and not y.is_floating_point():
                 y = functional.one_hot(y, outputs).to(recipe.torch_dtype)  # classes have no room for noise
+>>>>>>> biases
             seeds = [r.seed for r in recipes] if recipe.shuffle else None
             numbered = recipe.penalty is not None and recipe.penalty.remembers
             apart = recipe.rate.revocable
@@ -216,9 +220,7 @@ class Trainer:
         """
         attempts = self._step.attempts
         if attempts is not None and self.step % self._batches.per_epoch == 0:
-            return (
-                attempts.log_loss.cpu().clone()
-            )  # of the last epoch kept, which is where every member stands
+            return attempts.log_loss.cpu().clone()  # of the last epoch kept, where every member stands
         with matmul_precision(self._recipe.matmul_precision):
             return self._step.log_loss().cpu()
 
@@ -289,6 +291,8 @@ class Trainer:
         self._look()
 
     def _update(self) -> None:
+        if self._step.freeze_statistics(self.step):  # steps are others from now on
+            self._replay, self._may_capture = None, self.device.type == "cuda"
         full = self._batches.full(self.step)
         if self._may_capture and full:
             self._capture()

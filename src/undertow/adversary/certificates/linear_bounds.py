@@ -31,12 +31,10 @@ from undertow.adversary.certificates.node_bounds import (
     settled,
 )
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
+from undertow.adversary.certificates.row_budget import row_entries, worthwhile
 from undertow.adversary.geometry import dual_lengths
 
 __all__ = ["BallBounds", "LinearBounds", "affine_rows"]
-
-_CHUNK = 2**22  # float64 entries of one array of backward rows: 32 MiB
-_WORK = 1e9  # multiplications for the limits of one operation and sample beyond which intervals have to do
 
 
 @dataclass(eq=False)
@@ -94,12 +92,11 @@ class LinearBounds:
                 found.add(index)
         return found
 
-    @property
-    def cost(self) -> float:
+    def cost(self, device: torch.device) -> float:
         """Multiplications for all limits of one sample, about."""
         operations = self.graph.operations
         each = [
-            min(_WORK, 2 * math.prod(operations[at].shape) * self.work[at])
+            min(worthwhile(device), 2 * math.prod(operations[at].shape) * self.work[at])
             for at in self.wanted
             if at not in self.affine
         ]
@@ -164,10 +161,11 @@ class LinearBounds:
             curves = [op.curve for op in users if isinstance(op, CurveOf)]
             open_ended = ~torch.stack([settled(curve, low, high) for curve in curves]).all(0).all(0)
         some = open_ended.flatten().nonzero().squeeze(1)
-        if 2 * len(some) * self.work[index] > _WORK:
+        if 2 * len(some) * self.work[index] > worthwhile(low.device):
             return low, high
         low, high = low.flatten(1).clone(), high.flatten(1).clone()
-        for part in torch.split(some, max(1, _CHUNK // (2 * self.widest * len(low)))) if len(some) else ():
+        size = max(1, row_entries(low.device) // (2 * self.widest * len(low)))
+        for part in torch.split(some, size) if len(some) else ():
             lower, upper = self.entry_limits(index, ball, part)
             low[:, part], high[:, part] = (
                 torch.maximum(low[:, part], lower),
@@ -192,7 +190,7 @@ class LinearBounds:
             shape = self.graph.operations[index].shape
             entries, norms = math.prod(shape), []
             everyone = torch.arange(entries, device=device)
-            for some in torch.split(everyone, max(1, _CHUNK // self.widest)):
+            for some in torch.split(everyone, max(1, row_entries(device) // self.widest)):
                 rows = torch.zeros(len(some), entries, dtype=torch.float64, device=device)
                 rows[everyone[: len(some)], some] = 1.0
                 back, _, _ = _carry(self.graph, rows.reshape(1, len(some), *shape), index, 0, None)

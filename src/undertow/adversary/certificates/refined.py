@@ -10,11 +10,11 @@ from torch import Tensor
 from undertow.adversary.certificates.ball_coupling import BallCouplings
 from undertow.adversary.certificates.certified import difference_rows
 from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.row_budget import row_entries
 from undertow.adversary.certificates.slope_ascent import ascended_bounds
 
 __all__ = ["refined_gaps", "refined_radii"]
 
-_CHUNK = 2**21  # float64 entries of one array of rows with a slope each
 _FIRST, _GROWTH = 1.03, 1.15  # factors tried beyond the radius known, the later ones larger
 _TRIALS, _HALVINGS = 12, 4  # of these, and of the interval in which a proof was first missing
 
@@ -33,7 +33,7 @@ def refined_gaps(
     graph = bounds.graph
     classes, shape, found = graph.classes, graph.operations[graph.output].shape, []
     for part in torch.split(
-        torch.arange(len(x), device=x.device), max(1, _CHUNK // (bounds.widest * classes))
+        torch.arange(len(x), device=x.device), max(1, row_entries(x.device) // (2 * bounds.widest * classes))
     ):
         labels = y[part]
         ball = bounds.ball(x[part], eps[part])
