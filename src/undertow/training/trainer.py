@@ -81,15 +81,11 @@ class Trainer:
         with matmul_precision(recipe.matmul_precision):
             x = x.detach().to(device=place, dtype=recipe.torch_dtype)
             outputs = ensemble.logits(x[:1]).shape[-1]
-<<<<<<< HEAD
-            y = prepare_labels(y.detach(), loss=recipe.loss, outputs=outputs, dtype=x.dtype).to(place)
-=======
             y = prepare_labels(y.detach(), loss=recipe.loss, outputs=outputs, dtype=recipe.torch_dtype).to(
                 place
             )
             if recipe.label_noise and not y.is_floating_point():
                 y = functional.one_hot(y, outputs).to(recipe.torch_dtype)  # classes have no room for noise
->>>>>>> biases
             seeds = [r.seed for r in recipes] if recipe.shuffle else None
             numbered = recipe.penalty is not None and recipe.penalty.remembers
             apart = recipe.rate.revocable
