@@ -85,7 +85,7 @@ class Trainer:
             )
             seeds = [r.seed for r in recipes] if recipe.shuffle else None
             numbered = recipe.penalty is not None and recipe.penalty.remembers
-            apart = recipe.rate.revocable
+            apart = self.revocable = recipe.rate.revocable
             self._batches = Batches(x, y, size=recipe.batch_size, seeds=seeds, apart=apart, numbered=numbered)
             self._step = Step(ensemble, recipes, self._batches)
         self._replay: Callable[[], None] | None = None
@@ -94,7 +94,6 @@ class Trainer:
         self._looked_at = 0
         self.device = place
         self.step = 0
-        self.revocable = recipe.rate.revocable
         self.apart = self.revocable or recipe.stop_below is not None
         self._first_rates = self._step.effective_rates()
         self._settled: list[StepTaken | None] | None = None  # what became of a try that has just ended
