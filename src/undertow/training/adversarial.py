@@ -45,11 +45,19 @@ class AdversarialTraining(Section):
 
 
 def worst_nearby(
-    how: AdversarialTraining, ensemble: Ensemble, x: Tensor, y: Tensor, loss: Loss, *, own: bool
+    how: AdversarialTraining,
+    ensemble: Ensemble,
+    x: Tensor,
+    y: Tensor,
+    loss: Loss,
+    *,
+    own: bool,
+    toward: bool = False,
 ) -> Tensor:
     """Samples (M, B, …) near x, (B, …) or the members' own (M, B, …), with a larger loss for each network.
 
-    Networks are seen in eval mode, as an attacker would; where the loss has no slope a sample stays where it is.
+    Networks are seen in eval mode, as an attacker would; where the loss has no slope a sample stays where it is. With
+    ``toward`` the loss falls instead: y are then the labels that an attacker wants to see.
     """
     weights = {name: weight.detach() for name, weight in ensemble.weights.items()}
     centre = x if own else x.expand(ensemble.size, *x.shape)
@@ -59,7 +67,7 @@ def worst_nearby(
         with torch.enable_grad():
             logits = ensemble.outputs(weights, leaf, own=True)
         (slope,) = torch.autograd.grad(logits, leaf, loss_gradient(logits.detach(), y, loss))
-        moved = here + how.length * _steepest(slope, how.norm)
+        moved = here + (-how.length if toward else how.length) * _steepest(slope, how.norm)
         here = centre + _within(moved - centre, how.eps, how.norm)
         if how.box:
             here = here.clamp(*how.box)
