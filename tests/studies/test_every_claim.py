@@ -57,6 +57,7 @@ _KEYS: dict[str, dict[str, str]] = {
         for formula in ("equation-9", "algorithm-1")
         for norms in ("auto", "power", "power-authors")
     },
+    "steepness": dict.fromkeys(("energy", "largest", "product", "loss_energy"), "positive"),
     "chain": {
         "identity_gap": "share",
         **{f"{place}:module": "positive" for place in range(4)},
