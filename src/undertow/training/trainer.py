@@ -88,7 +88,7 @@ class Trainer:
                 y = functional.one_hot(y, outputs).to(recipe.torch_dtype)  # classes have no room for noise
             seeds = [r.seed for r in recipes] if recipe.shuffle else None
             numbered = recipe.penalty is not None and recipe.penalty.remembers
-            apart = recipe.rate.revocable
+            apart = self.revocable = recipe.rate.revocable
             noise = recipe.label_noise
             self._batches = Batches(
                 x,
@@ -106,7 +106,6 @@ class Trainer:
         self._looked_at = 0
         self.device = place
         self.step = 0
-        self.revocable = recipe.rate.revocable
         self.apart = self.revocable or recipe.stop_below is not None
         self._first_rates = self._step.effective_rates()
         self._settled: list[StepTaken | None] | None = None  # what became of a try that has just ended

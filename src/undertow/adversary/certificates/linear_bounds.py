@@ -136,10 +136,10 @@ class LinearBounds:
                 ball.lengths[index] = self.lengths.within(length, values[index], (low, high))
         return ball
 
-    def rows_met(self, ball: BallBounds, rows: Tensor) -> dict[int, Tensor]:
-        """The rows at every operation on the way of rows at the scores to the input."""
+    def rows_met(self, ball: BallBounds, rows: Tensor, at: int | None = None) -> dict[int, Tensor]:
+        """The rows at every operation on the way of rows at the scores, or at another operation, to the input."""
         met: dict[int, Tensor] = {}
-        _carry(self.graph, rows, self.graph.output, 0, ball, met)
+        _carry(self.graph, rows, self.graph.output if at is None else at, 0, ball, met)
         return met
 
     def _tightened(
@@ -154,13 +154,7 @@ class LinearBounds:
             spread = ball.eps.reshape(-1, *[1] * (value.ndim - 1)) * self.reach(index, ball.x.device)
             spread = spread + self.rounding * (spread + ball.sizes[index])
             return torch.maximum(low, value - spread), torch.minimum(high, value + spread)
-        users = [op for op in self.graph.operations if index in op.inputs and not isinstance(op, AffineMap)]
-        straight = all(isinstance(op, CurveOf) and op.curve.straight for op in users)
-        open_ended = torch.ones_like(low[0], dtype=torch.bool)
-        if straight:
-            curves = [op.curve for op in users if isinstance(op, CurveOf)]
-            open_ended = ~torch.stack([settled(curve, low, high) for curve in curves]).all(0).all(0)
-        some = open_ended.flatten().nonzero().squeeze(1)
+        some = self.open_entries(index, low, high)
         if 2 * len(some) * self.work[index] > worthwhile(low.device):
             return low, high
         low, high = low.flatten(1).clone(), high.flatten(1).clone()
@@ -173,6 +167,15 @@ class LinearBounds:
             )
         shape = self.graph.operations[index].shape
         return low.reshape(-1, *shape), high.reshape(-1, *shape)
+
+    def open_entries(self, index: int, low: Tensor, high: Tensor) -> Tensor:
+        """The entries of one operation's result whose limits matter: not those on one straight piece in all samples."""
+        users = [op for op in self.graph.operations if index in op.inputs and not isinstance(op, AffineMap)]
+        open_ended = torch.ones_like(low[0], dtype=torch.bool)
+        curves = [op.curve for op in users if isinstance(op, CurveOf) and op.curve.straight]
+        if len(curves) == len(users):
+            open_ended = ~torch.stack([settled(curve, low, high) for curve in curves]).all(0).all(0)
+        return open_ended.flatten().nonzero().squeeze(1)
 
     def entry_limits(self, index: int, ball: BallBounds, some: Tensor) -> tuple[Tensor, Tensor]:
         """Lower and upper limits (B, n) of these entries of one operation's result."""

@@ -9,7 +9,7 @@ __all__ = ["row_entries", "worthwhile"]
 _ARRAYS = 256  # of the size of one array of rows that an ascent holds at once, at most about
 _SMALL = 2**22  # entries, 32 MiB: beyond that a CPU's caches make nothing faster
 _WORK = {
-    "cpu": 1e9,
+    "cpu": 2e9,
     "cuda": 1e12,
 }  # multiplications for the limits of one operation and sample: about a second
 

@@ -11,8 +11,8 @@ proves and measures that it rises during training, and links the energy S(f) tha
 ``depth``       the energy budget of networks with three and four hidden layers               Theorem 4.5
 ``estimators``  the paper's Algorithms 1 and 2 beside exact norms                             Appendix E
 ``growth``, …   the rate of ϱ beside the bounds on it, for ReLU and other activations         Theorems 5.3, 5.5
+``deep-…``      ϱ at nine cuts of ResNet-50, with both starts of its branches, and of WRN-50   Figure 2
 ``acting-…``    fronts of networks trained with ϱ or S held down, on three data sets          ours
-``deep-…``      ResNet-50 with both starts of its residual branches, WRN-50-2: ϱ at nine cuts  Figure 2
 =============== ============================================================================ ==================
 """
 
