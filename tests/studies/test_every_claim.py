@@ -134,14 +134,8 @@ TESTED_ELSEWHERE = {
     "C-n.smooth": "two shares within a tenth of 0",
     **dict.fromkeys(
         (
-            "B-h",
-            "B-h.transformer",
-            "B-h.descent",
-            "B-h.images",
-            "B-i.start",
-            "B-i.decay",
-            "B-o.descent",
-            "B-p.relu",
+            *("B-h", "B-h.transformer", "B-h.descent", "B-h.images", "B-i.start", "B-i.decay", "B-o.descent"),
+            *("B-p.relu", "B-j.margin-descent", "B-j.frequency-descent", "B-j.frequency-transformer"),
         ),
         "two accuracies that pass their lines late",
     ),
