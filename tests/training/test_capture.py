@@ -97,6 +97,26 @@ def test_penalties_and_adversaries_are_captured(optimizer: str, added: str) -> N
 
 
 @needs_cuda
+@pytest.mark.parametrize("added", ADDED)
+def test_penalties_of_convolutional_networks_are_captured(added: str) -> None:
+    how = {"penalty": CollaborationPenalty("2", 0.1)} if added == "collaboration" else ADDED[added]
+    pairs = [
+        trained(
+            Trainer(
+                [cases.convolutional(seed) for seed in range(2)],
+                *data(),
+                [recipe(seed=seed, **how) for seed in range(2)],  # type: ignore[arg-type]
+                device=device,
+            )
+        )
+        for device in ("cuda", "cpu")
+    ]
+    assert pairs[0]._replay is not None
+    for name, weight in weights(pairs[0].network(1)).items():
+        torch.testing.assert_close(weight.cpu(), weights(pairs[1].network(1))[name], rtol=1e-8, atol=1e-10)
+
+
+@needs_cuda
 def test_a_gpu_resumes_bit_for_bit() -> None:
     first = networks("cuda", dtype="float32")
     first.advance(7)
