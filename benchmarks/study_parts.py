@@ -25,6 +25,7 @@ import torch
 from undertow.config.grid import Group, StudyConfig
 from undertow.config.seed_sets import replicated
 from undertow.execution.engines import engine
+from undertow.execution.engines.worker import Engine
 from undertow.execution.sweep import sweep
 from undertow.execution.watch import Watch
 from undertow.store.store import Store
@@ -65,14 +66,15 @@ def run(
     *,
     budget: float,
     workers: int | None = None,
+    using: Engine | None = None,
 ) -> float:
-    """Run what the store lacks, here and on the GPU if there is one, or in processes; the seconds it took."""
-    kind = "processes" if workers else "here"
+    """Run what the store lacks, here and on the GPU if there is one, in processes or as told; the seconds it took."""
+    chosen = using or engine("processes" if workers else "here", workers=workers, keep_weights=False)
     began = time.monotonic()
     outcome = sweep(
         store,
         *studies,
-        engine=engine(kind, workers=workers, keep_weights=False),
+        engine=chosen,
         stop=lambda: time.monotonic() - began > budget,
         watch=lambda _: clock,
     )

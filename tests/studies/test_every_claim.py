@@ -41,12 +41,23 @@ _KEYS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("cosine:1", "cosine:2"), "share"),
     },
     "attacked-radius": {"radius": "positive", "relative": "positive"},
+    "hessian-trace": {"": "positive"},
+    "robustness-profile": {
+        **{
+            f"{side}:{norm}": "positive"
+            for side in ("certified", "attacked", "relative")
+            for norm in ("2", "inf")
+        },
+        **dict.fromkeys(("margin", "energy"), "positive"),
+        "co-correlation": "share",
+    },
     "stable-rank": dict.fromkeys(("hidden.weight", "hidden1.weight"), "positive"),
     "printed-collaboration": {
         f"{formula}:{norms}": "share"
         for formula in ("equation-9", "algorithm-1")
         for norms in ("auto", "power", "power-authors")
     },
+    "steepness": dict.fromkeys(("energy", "largest", "product", "loss_energy"), "positive"),
     "chain": {
         "identity_gap": "share",
         **{f"{place}:module": "positive" for place in range(4)},
@@ -117,13 +128,25 @@ _RADII = {
     **dict.fromkeys(("certified", "attacked", "averaged", "exact", "steepness"), "positive"),
 }
 TESTED_ELSEWHERE = {
+    "C-t.wrn": "two seeds, which decide nothing: test_deep_networks.py",
+    "C-t.a1-a2": "a curve within a hundredth of a printed one: test_deep_networks.py",
     "C-n.frozen": "a share within a tenth of 1",
     "C-n.smooth": "two shares within a tenth of 0",
-    **dict.fromkeys(("B-h", "B-i.start", "B-i.decay"), "two accuracies that pass their lines late"),
-    "B-p.time": "a time between two lines",
-    "B-a.reaches-linear": "a flow beyond the threshold, and no other",
     **dict.fromkeys(
-        ("B-b.hovers", "B-b.hovers-linear", "B-c.heavy-ball", "B-c.nesterov"), "a ratio between two lines"
+        (
+            *("B-h", "B-h.transformer", "B-h.descent", "B-h.images", "B-i.start", "B-i.decay", "B-o.descent"),
+            *("B-p.relu", "B-j.margin-descent", "B-j.frequency-descent", "B-j.frequency-transformer"),
+        ),
+        "two accuracies that pass their lines late",
+    ),
+    **dict.fromkeys(("B-p.time", "B-i.limit"), "a time between two lines"),
+    **dict.fromkeys(
+        ("B-a.reaches-linear", "B-a.reaches-images"), "a flow beyond the threshold, and no other"
+    ),
+    **dict.fromkeys(("B-d.min", "B-h.without-decay"), "what is read after fitting"),
+    **dict.fromkeys(
+        ("B-b.hovers", "B-b.hovers-linear", "B-b.hovers-images", "B-c.heavy-ball", "B-c.nesterov"),
+        "a ratio between two lines",
     ),
     **dict.fromkeys(("O-b.adamw", "O-d.steps"), "a ratio between two lines"),
     **dict.fromkeys(("F-f", "F-i"), "a share below 0.05 in eight parts at once"),
@@ -131,7 +154,17 @@ TESTED_ELSEWHERE = {
     **dict.fromkeys(("F-m.diagonal", "F-m.diagonal.centred"), "thirty neurons on a diagonal"),
     **dict.fromkeys(
         (
-            *("R-e", "R-e.leaky", "R-f", "R-i.fashion", "R-j", "R-j.leaky", "R-k"),
+            *(
+                "R-e",
+                "R-e.leaky",
+                "R-e.table",
+                "R-f",
+                "R-i.fashion",
+                "R-i.fashion-leaky",
+                "R-j",
+                "R-j.leaky",
+                "R-k",
+            ),
             *("R-e.dlbcl", "R-e.dlbcl-leaky", "R-f.dlbcl", "R-g", "R-g.leaky", "R-h"),
             *("R-l.data", "R-l.data-all", "R-l.features", "R-l.features-all"),
         ),
@@ -196,6 +229,13 @@ def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
                 ways["max:gradient"] = [0.0]
             found[name] = {
                 f"{how}@{eps}": "share" for how, clean in ways.items() for eps in (*clean, *options["eps"])
+            }
+        elif name == "seam-profile":
+            before = f"{options['label']}:" if options["label"] else ""
+            found.setdefault(name, {})
+            found[name] = {
+                **found[name],
+                **{f"{before}{seam}:co_correlation": "share" for seam in options["seams"]},
             }
         elif name == "norm-kkt":
             found[name] = {**found.get(name, {}), **{f"total:{norm}": "share" for norm in options["norms"]}}

@@ -129,6 +129,32 @@ def test_a_smaller_run_ends_in_figures_and_verdicts(tmp_path: Path) -> None:
     assert all("1 of 10 trials are missing" in notes[id] for id in of_main if "leaky" not in id)
 
 
+def test_a_table_of_ones_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{('ill', 'well', '')[i % 3]},{a:.3f},{100 * b:.3f}"
+        for i, (a, b) in enumerate(rng.normal(size=(30, 2)))
+    ]
+    (tmp_path / "my.csv").write_text("\n".join(["outcome,a,b", *rows]))
+    table = {"path": str(tmp_path / "my.csv"), "label": "outcome", "unlabelled_as": "ill"}
+    whole = STUDY.grid_on(table, "smoke", "paper")
+    assert len(whole.points) == 100
+    fewer = {
+        "training": whole.training.model_copy(update={"epochs": 20}),
+        "grid": {**whole.grid, "seed": (0, 1)},
+    }
+    store = Store(tmp_path / "runs")
+    assert sweep(store, whole.model_copy(update=fewer), engine=Here()).complete
+    assert [path.name for path in draw(*reproductions(store))] == ["fig2-table.svg"]
+    assert [entry.claim.id for entry in ledger(store)] == ["R-e.table"]
+    assert store.trial(whole.model_copy(update=fewer).points[0].trial.id).provenance["data"]["samples"] == 24
+    with pytest.raises(ConfigError, match="path"):  # a table, but which one?
+        STUDY.grids("smoke", "paper", parts=["table"])
+    assert "table" not in {grid.part for grid in STUDY.grids("smoke", "paper")}
+    with pytest.raises(ConfigError, match="margin does not run on tables"):
+        find("margin").grid_on(table, "smoke", "paper")
+
+
 def rows_at(
     moments: dict[tuple[str, str], Callable[[int, float], float]], **axes: object
 ) -> list[dict[str, object]]:
@@ -237,10 +263,10 @@ def test_claims_of_pictures_that_are_not_here() -> None:
     assert CLAIMS["R-k"](falling).verdict is Verdict.FAILS
     up = made_up(lambda t, seed, init: 20 - 5 * t + 1000 * init * t + 0.1 * seed)
     down = made_up(lambda t, seed, init: 20 - 5 * t - 1000 * init * t + 0.1 * seed)
-    for claim in ("R-i.fashion", "R-j", "R-j.leaky"):
+    for claim in ("R-i.fashion", "R-i.fashion-leaky", "R-j", "R-j.leaky"):
         assert CLAIMS[claim](up).verdict is Verdict.HOLDS
         assert CLAIMS[claim](down).verdict is Verdict.FAILS
-    for claim in ("R-e", "R-e.leaky", "R-e.dlbcl", "R-e.dlbcl-leaky"):
+    for claim in ("R-e", "R-e.leaky", "R-e.table", "R-e.dlbcl", "R-e.dlbcl-leaky"):
         assert CLAIMS[claim](down).verdict is Verdict.HOLDS
         assert CLAIMS[claim](up).verdict is Verdict.FAILS
     lower = up.with_columns(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from torch.nn.functional import cross_entropy
 from tests.training import cases
 from tests.training.cases import data, trained, weights
 from undertow.core.errors import ConfigError
+from undertow.models import Gaussian, mlp
 from undertow.training import Recipe, Trainer
 from undertow.training.batches import epoch_order
 from undertow.training.directions import (
@@ -31,6 +33,7 @@ from undertow.training.directions import (
     Sam,
     SignDescent,
     SpectralDescent,
+    SteadyDescent,
     find_direction,
     names_of,
 )
@@ -145,6 +148,11 @@ def normalised(gradients: list[Tensor]) -> list[Tensor]:
     return [each / length for each in gradients]
 
 
+def equal_falls(gradients: list[Tensor]) -> list[Tensor]:
+    square = torch.cat([each.flatten() for each in gradients]).square().sum()
+    return [each / square for each in gradients]
+
+
 def steepest_coordinate(gradients: list[Tensor]) -> list[Tensor]:
     largest = torch.cat([each.flatten() for each in gradients]).abs().max()
     return [each.sign() * (each.abs() == largest) for each in gradients]
@@ -197,6 +205,7 @@ def newton_schulz(g: Tensor) -> Tensor:
 
 REFERENCES |= {
     "normalised": (NormalisedDescent(), geometry(normalised)),
+    "steady": (SteadyDescent(longest=1e6), geometry(equal_falls)),
     "sign": (SignDescent(), geometry(lambda gradients: [each.sign() for each in gradients])),
     "signum": (
         SignDescent(momentum=0.9, weight_decay=0.1),
@@ -274,7 +283,18 @@ def small(direction: Direction, seed: int, **changes: object) -> Recipe:
 
 @pytest.mark.parametrize(
     "name",
-    ["decayed", "adamw", "sam", "normalised", "signum", "coordinate", "spectral", "muon", "muon, exact"],
+    [
+        "decayed",
+        "adamw",
+        "sam",
+        "normalised",
+        "steady",
+        "signum",
+        "coordinate",
+        "spectral",
+        "muon",
+        "muon, exact",
+    ],
 )
 def test_members_step_as_each_does_alone(name: str) -> None:
     direction = REFERENCES[name][0]
@@ -405,3 +425,27 @@ def test_a_polar_factor_is_the_svds_whatever_its_units(shape: tuple[int, int]) -
         for ours, matrix in zip(polar_factor(unit * matrices), matrices, strict=True):
             torch.testing.assert_close(ours, polar([matrix])[0], rtol=0, atol=1e-6)
     assert torch.equal(polar_factor(torch.zeros(1, *shape)), torch.zeros(1, *shape))
+
+
+def test_steady_steps_lower_the_log_loss_by_their_rate_and_keep_the_time() -> None:
+    """On one point with one weight log L = −w nearly, and t = Σ η/L is known."""
+    x, y = torch.ones(1, 1), torch.ones(1)
+    net = mlp(
+        inputs=1, widths=[], outputs=1, init=Gaussian(0.0), generator=torch.Generator(), dtype=torch.float64
+    )
+    with torch.no_grad():
+        next(net.parameters()).fill_(50.0)
+    how = Recipe(
+        optimizer=SteadyDescent(longest=1.0),
+        learning_rate=0.5,
+        epochs=8,
+        loss="exponential",
+        dtype="float64",
+        objective="log-loss",
+    )
+    ours = trained(Trainer([net], x, y, [how]))
+    assert float(ours.log_loss()) == pytest.approx(-54.0)
+    assert ours.log_time()[0] == pytest.approx(math.log(sum(0.5 * math.exp(50 + 0.5 * k) for k in range(8))))
+    short = Recipe(**{**how.model_dump(), "optimizer": SteadyDescent(longest=1e-3), "epochs": 1})
+    moved = trained(Trainer([net], x, y, [short])).network(0).get_parameter("output.weight")
+    assert float(moved.detach()) == pytest.approx(50 * 1.001)

@@ -42,6 +42,8 @@ def by_torch(network: nn.Module, x: Tensor, y: Tensor, how: Recipe) -> nn.Module
             optimizer.zero_grad()
             nn.functional.cross_entropy(network(x[rows].double()), y[rows]).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
+        if epoch + 1 == how.batch_statistics_epochs:
+            network.eval()
     return network
 
 
@@ -328,13 +330,17 @@ def normalised(seed: int) -> nn.Module:
         return nn.Sequential(*layers).double().train()
 
 
+@pytest.mark.parametrize("epochs", [None, 1])
 @pytest.mark.parametrize("make", [normalised, lambda seed: cases.convolutional(seed).double().train()])
 def test_batch_norm_in_train_mode_is_trained_as_torch_does_and_only_by_steps(
-    make: Callable[[int], nn.Module],
+    make: Callable[[int], nn.Module], epochs: int | None
 ) -> None:
+    """Through all epochs, or in eval mode after the first; a restored run is in the mode of its step."""
     x, y = data()
     networks = [make(seed) for seed in range(2)]
-    hows = [recipe(optimizer="sgd", momentum=0.9, seed=seed) for seed in range(2)]
+    hows = [
+        recipe(optimizer="sgd", momentum=0.9, seed=seed, batch_statistics_epochs=epochs) for seed in range(2)
+    ]
     trainer = Trainer(networks, x, y, hows)
     halfway = trainer.total_steps // 2
     trainer.advance(halfway)

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 import torch
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from undertow.core.errors import nearest
-from undertow.core.sections import Count, Section, Seed
+from undertow.core.sections import Count, Section, Seed, Text
 from undertow.core.streams import Stream, stream
 from undertow.data.dataset import Dataset
 
-__all__ = ["DataSection", "DrawnData", "Split", "SplitData", "section_named"]
+__all__ = ["DataSection", "DrawnData", "FileData", "Split", "SplitData", "section_named"]
 
 Split = Literal["train", "test", "all"]
 
@@ -115,6 +116,18 @@ def _kinds(above: Any) -> Iterator[type[DataSection]]:
 
 def _names(kind: type[DataSection]) -> tuple[str, ...]:
     return getattr(kind.model_fields["name"].annotation, "__args__", ())
+
+
+class FileData(SplitData):
+    """Data in files, of which tables may have rows without a label: left out, or of the class ``unlabelled_as``."""
+
+    unlabelled_as: Text | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the option as the first trials were written, so that no identity changes."""
+        written: dict[str, Any] = handler(self)
+        return {key: value for key, value in written.items() if key != "unlabelled_as" or value is not None}
 
 
 def _first(dataset: Dataset, limit: int | None) -> Dataset:

@@ -140,7 +140,8 @@ class BatchGradients:
         """Natural log of each member's mean loss, (M,) float64, of samples (N, …) or (M, N, …)."""
         own, samples = self._own(y)
         log_sums = []
-        for part in parts(samples, self._largest):
+        room = 1 if own else self._ensemble.room_without_gradients
+        for part in parts(samples, room * self._largest):
             chosen, labels = _rows(x, part, own), _rows(y, part, own)
             logits = self._ensemble.forward(chosen, own=True)[0] if own else self._ensemble.logits(chosen)
             log_mean = log_mean_loss(logits, labels, self._loss)

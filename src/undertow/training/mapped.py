@@ -26,6 +26,8 @@ class MappedNetworks(Ensemble):
     only looks (losses, measures) sees the network with those, as in eval mode, and changes nothing.
     """
 
+    room_without_gradients = 16  # one layer of one member at a time
+
     def __init__(
         self,
         networks: Sequence[nn.Module],
@@ -46,6 +48,7 @@ class MappedNetworks(Ensemble):
             module.training and isinstance(module, _BATCH_NORMS) for module in networks[0].modules()
         )
         self._template.train(networks[0].training and not self.batch_statistics)
+        # Also once statistics are frozen: captured steps of either kind are then made of the same kernels.
         self._apply = over_members(self._template, one_by_one=self.batch_statistics)
         # Gradients by each member's own weights are added where they belong: of a stack they would be copied first.
         apart = self.batch_statistics or convolves(self._template)

@@ -19,7 +19,7 @@ from pydantic import (
 from undertow.core.errors import ConfigError
 from undertow.core.losses import Loss
 from undertow.core.precision import MatmulPrecision
-from undertow.core.sections import Count, Fraction, Positive, Real, Section, Seed, Switch, Text
+from undertow.core.sections import Count, Fraction, NonNegative, Positive, Real, Section, Seed, Switch, Text
 from undertow.core.validation import refusal
 from undertow.training.adversarial import AdversarialTraining
 from undertow.training.directions import DIRECTIONS, Direction, GradientDescent, HeavyBall
@@ -72,9 +72,14 @@ class TrainingSection(Section):
             ask in which unit gradients are (Adam, Signum, Muon and others): these, and what is remembered of them, are
             kept in units of the loss, and nothing underflows (``undertow.training.loss_units``).
         log_below: Steps follow ∇log L only where log L of the batch is below this, and ∇L elsewhere.
+        label_noise: Standard deviation σ of Gaussian noise on every label, drawn anew in every epoch; for the square
+            loss. Losses that are recorded, and ``stop_below``, are those of the labels without it.
         stop_below: Training ends, for each network by itself, once log₁₀ of the mean loss over all of the training set
             is at most this: -20 is a loss of 10^-20. It is looked at after every epoch that is kept, and where steps
             are few in an epoch, after every eighth step or so. ``epochs`` stays the most that are made.
+        batch_statistics_epochs: Of a network given in train mode, the first epochs whose steps normalise by their batch
+            and move BatchNorm's running statistics; later steps take those as they then are. That is what a loop does
+            which calls ``eval()`` to measure after an epoch and never ``train()`` again. None: all epochs.
         compiled: Whether steps go through ``torch.compile``: faster for small convolutional networks on a GPU, after
             half a minute of compiling, and equal up to rounding. Where there is no compiler it changes nothing.
         penalty: What is added to the loss (``undertow.training.penalties``); losses are told without it. In TOML a
@@ -87,7 +92,9 @@ class TrainingSection(Section):
         "rate": "constant",
         "objective": "loss",
         "log_below": None,
+        "label_noise": 0.0,
         "stop_below": None,
+        "batch_statistics_epochs": None,
         "compiled": False,
         "penalty": None,
         "adversary": None,
@@ -107,7 +114,9 @@ class TrainingSection(Section):
     rate: RateSection = Constant()
     objective: Objective = "loss"
     log_below: Real | None = None
+    label_noise: NonNegative = 0.0
     stop_below: Annotated[float, Field(strict=True, ge=-1e6, le=1e3)] | None = None
+    batch_statistics_epochs: Count | None = None
     compiled: Switch = False
     penalty: PenaltySection | None = None
     adversary: AdversarialTraining | None = None
@@ -143,9 +152,17 @@ class TrainingSection(Section):
             raise ValueError(
                 f"the rate {self.rate.name} divides the loss by its own frame: leave objective out"
             )
+        if self.batch_statistics_epochs is not None and self.rate.revocable:
+            raise ValueError(
+                f"the rate {self.rate.name} counts epochs for each network: leave batch_statistics_epochs out"
+            )
         if self.log_below is not None and self.objective != "log-loss":
             raise ValueError(
                 "log_below says where steps follow the log-loss: write objective = 'log-loss' too"
+            )
+        if self.label_noise and (self.loss != "square" or not self.shuffle):
+            raise ValueError(
+                "label_noise is drawn with the order, for the square loss: choose it, and shuffle"
             )
         if (self.penalty or self.adversary) and (self.objective != "loss" or self.rate.revocable):
             raise ValueError(

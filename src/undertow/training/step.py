@@ -46,11 +46,14 @@ class Step:
         self._stop = None if recipe.stop_below is None else recipe.stop_below * math.log(10)
         self._loss, self._rule, self._direction = recipe.loss, recipe.rate, recipe.direction
         self._x, self._y = batches.x, batches.y
+        lasting = recipe.batch_statistics_epochs
+        self._freeze_at = NEVER if lasting is None else lasting * batches.per_epoch
         self._horizon = Horizon(recipe.epochs, batches.per_epoch, self._ignorance())
         self._base = torch.tensor(
             [r.learning_rate for r in recipes], dtype=torch.float64, device=ensemble.device
         )
         self._rates = self._base.to(ensemble.dtype)
+        self._stretch = torch.ones_like(self._base)  # what the direction made of the last step's rates
         self.count = torch.zeros((), dtype=torch.int64, device=ensemble.device)
         self.ended = torch.full((ensemble.size,), NEVER, dtype=torch.int64, device=ensemble.device)
         self._log_time = torch.full_like(self._base, -math.inf)
@@ -69,6 +72,7 @@ class Step:
             # time, which shows where steps are a few units in the last place: there the gradient comes first.
             in_place = ensemble.device.type == "cuda"
         plain = self._direction.plain and recipe.penalty is None and recipe.adversary is None
+        plain = plain and self._units is None
         self._direct = (in_place or not trained) and plain and batches.size <= largest
         if self._direct:
             self._gradients = {}
@@ -76,9 +80,8 @@ class Step:
         self._reference = self._source.reference(
             log_loss
         ).clone()  # what the last step's gradient was divided by
-        self._sums_time = self.attempts is None and not (
-            isinstance(self._rule, Constant) and not self._enlarged
-        )
+        varies = not isinstance(self._rule, Constant) or self._enlarged or self._direction.varies
+        self._sums_time = self.attempts is None and varies
         begin = log_loss.exp()
         self.watch = DivergenceWatch(begin, dtype=ensemble.dtype)
         if self.attempts is not None:  # later, what is out of bounds is taken back
@@ -96,8 +99,12 @@ class Step:
             if self._units is not None:
                 self._units.convert(self._reference, running)
             self._look_ahead(x, y, rows, running)
-            self._sum_time(running)
             rates = torch.where(running, self._present_rates(), 0.0)
+            stretch = self._direction.stretch(self.ensemble.weights, self._gradients, rates)
+            if stretch is not None:
+                self._stretch.copy_(stretch)
+                rates = rates * stretch
+            self._sum_time(running)
             self._direction.step(self.ensemble.weights, self._gradients, self._memory, rates)
         self.count.add_(1)
 
@@ -109,6 +116,13 @@ class Step:
         """At the end of a try: keep the epoch or take it back; which members kept it, (M,) bool."""
         assert self.attempts is not None, "only where epochs may be taken back"
         return self.attempts.settle(self.log_loss(), self.watch.out, self.log_rates())
+
+    def freeze_statistics(self, step: int) -> bool:
+        """Where from this step on BatchNorm is to keep its running statistics, see to it; whether that is news."""
+        news = step >= self._freeze_at and self.ensemble.batch_statistics
+        if news:
+            self.ensemble.batch_statistics = False
+        return news
 
     def look_for_end(self) -> None:
         """Note which members have come to the loss that training is to end at; they take no further step."""
@@ -131,7 +145,9 @@ class Step:
     def effective_rates(self) -> list[float]:
         """η of each member's last step, as if it had been −η ∇L (waits for the device)."""
         state = {} if self.attempts is None else self.attempts.state
-        rates = self._rule.rates(self._base, (self.count - 1).clamp(min=0), state, self._horizon)
+        rates = (
+            self._rule.rates(self._base, (self.count - 1).clamp(min=0), state, self._horizon) * self._stretch
+        )
         if self._enlarged:
             rates = torch.exp(rates.log() - self._reference)
         return rates.tolist()
@@ -260,7 +276,7 @@ class Step:
     def _sum_time(self, running: Tensor) -> None:
         """Add this step's effective rate to t, in logs, where it is not the same in every step."""
         if self._sums_time:
-            rates = self._rule.rates(self._base, self.count, {}, self._horizon).log()
+            rates = (self._rule.rates(self._base, self.count, {}, self._horizon) * self._stretch).log()
             rates = rates - self._reference if self._enlarged else rates
             self._log_time.copy_(torch.logaddexp(self._log_time, rates).where(running, self._log_time))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from undertow.core.errors import InputError
 from undertow.core.losses import prepare_labels
@@ -83,10 +84,21 @@ class Trainer:
             y = prepare_labels(y.detach(), loss=recipe.loss, outputs=outputs, dtype=recipe.torch_dtype).to(
                 place
             )
+            if recipe.label_noise and not y.is_floating_point():
+                y = functional.one_hot(y, outputs).to(recipe.torch_dtype)  # classes have no room for noise
             seeds = [r.seed for r in recipes] if recipe.shuffle else None
             numbered = recipe.penalty is not None and recipe.penalty.remembers
             apart = self.revocable = recipe.rate.revocable
-            self._batches = Batches(x, y, size=recipe.batch_size, seeds=seeds, apart=apart, numbered=numbered)
+            noise = recipe.label_noise
+            self._batches = Batches(
+                x,
+                y,
+                size=recipe.batch_size,
+                seeds=seeds,
+                apart=apart,
+                numbered=numbered,
+                label_noise=noise,
+            )
             self._step = Step(ensemble, recipes, self._batches)
         self._replay: Callable[[], None] | None = None
         self._may_capture = place.type == "cuda"
@@ -203,9 +215,7 @@ class Trainer:
         """
         attempts = self._step.attempts
         if attempts is not None and self.step % self._batches.per_epoch == 0:
-            return (
-                attempts.log_loss.cpu().clone()
-            )  # of the last epoch kept, which is where every member stands
+            return attempts.log_loss.cpu().clone()  # of the last epoch kept, where every member stands
         with matmul_precision(self._recipe.matmul_precision):
             return self._step.log_loss().cpu()
 
@@ -276,6 +286,8 @@ class Trainer:
         self._look()
 
     def _update(self) -> None:
+        if self._step.freeze_statistics(self.step):  # steps are others from now on
+            self._replay, self._may_capture = None, self.device.type == "cuda"
         full = self._batches.full(self.step)
         if self._may_capture and full:
             self._capture()

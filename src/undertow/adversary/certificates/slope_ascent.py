@@ -28,16 +28,17 @@ def ascended_bounds(
     couplings: dict[int, BallCoupling],
     steps: int,
     until: float = math.inf,
+    at: int | None = None,
 ) -> Tensor:
-    """Lower bounds (B, K) of rows·scores with the slopes of all activations free.
+    """Lower bounds (B, K) of rows·scores, or of rows·value of the operation ``at``, with all slopes before it free.
 
     Every row and neuron has a slope of its own, every row and layer a multiplier of the ball; each choice is a bound,
     and of all that are tried the best is kept. Adam, in units of each activation's range of slopes; it ends where all
     bounds exceed ``until``.
     """
-    output = bounds.graph.output
+    output = bounds.graph.output if at is None else at
     best, _ = bounds.backward(ball, rows, output)
-    starts = _starts(bounds, ball, rows, couplings)
+    starts = _starts(bounds, ball, rows, couplings, output)
     if not starts or steps == 0 or bool((best > until).all()):
         return best
     slopes = {index: start.slope.clone().requires_grad_(True) for index, start in starts.items()}
@@ -86,10 +87,10 @@ def _optimiser(
 
 
 def _starts(
-    bounds: LinearBounds, ball: BallBounds, rows: Tensor, couplings: dict[int, BallCoupling]
+    bounds: LinearBounds, ball: BallBounds, rows: Tensor, couplings: dict[int, BallCoupling], output: int
 ) -> dict[int, RowSlopes]:
     """Where the ascent begins: lines by the signs of the rows that reach each activation, chords with a coupling."""
-    met = bounds.rows_met(ball, rows)
+    met = bounds.rows_met(ball, rows, output)
     found = {}
     for index, operation in enumerate(bounds.graph.operations):
         lines = ball.relaxations.get(index)
