@@ -59,7 +59,9 @@ _PROTECTION = (
     ("linf", "At equal progress coordinate descent withstands the L∞ attacker best", "inf"),
 )
 
-_LONGER = "a first run left it open; it then had more steps, a rate and β₂ chosen on other problems, and no line was moved"
+_LONGER = (
+    "a first run left it open; it then had more steps and a rate chosen on other problems; no line was moved"
+)
 
 CLAIMS = Claims()
 
