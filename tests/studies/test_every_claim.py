@@ -154,7 +154,17 @@ TESTED_ELSEWHERE = {
     **dict.fromkeys(("F-m.diagonal", "F-m.diagonal.centred"), "thirty neurons on a diagonal"),
     **dict.fromkeys(
         (
-            *("R-e", "R-e.leaky", "R-e.table", "R-f", "R-i.fashion", "R-j", "R-j.leaky", "R-k"),
+            *(
+                "R-e",
+                "R-e.leaky",
+                "R-e.table",
+                "R-f",
+                "R-i.fashion",
+                "R-i.fashion-leaky",
+                "R-j",
+                "R-j.leaky",
+                "R-k",
+            ),
             *("R-e.dlbcl", "R-e.dlbcl-leaky", "R-f.dlbcl", "R-g", "R-g.leaky", "R-h"),
             *("R-l.data", "R-l.data-all", "R-l.features", "R-l.features-all"),
         ),
