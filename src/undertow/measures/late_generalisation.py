@@ -46,7 +46,7 @@ class LateGeneralisation(NamedMeasure):
     def about(self, details: Mapping[str, Tensor]) -> _KnowsSeen:
         """The measure for points of which it is known whether they were seen."""
         if "seen" not in details:
-            raise InputError(f"{self.name} needs to know which points were seen: read it with split = "all".")
+            raise InputError(f"{self.name} needs to know which points were seen: write split = 'all'.")
         return _KnowsSeen(details["seen"])
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
