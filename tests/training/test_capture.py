@@ -67,6 +67,16 @@ def test_a_gpu_trains_as_a_cpu_does(optimizer: str, shuffle: bool) -> None:
     assert on_gpu.network(0).get_parameter("hidden1.weight").is_cuda
 
 
+@needs_cuda
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_step_of_an_epoch_with_one_full_batch_is_captured(shuffle: bool) -> None:
+    """The steps that a capture tries beforehand read no batch that is not there."""
+    changes: dict[str, Any] = {"shuffle": shuffle, "batch_size": len(data()[0]) - 1}
+    on_gpu = trained(networks("cuda", **changes))
+    assert on_gpu._replay is not None
+    assert largest_difference(on_gpu, trained(networks("cpu", **changes))) < 1e-10
+
+
 ADDED: dict[str, dict[str, object]] = {
     "jacobian": {"penalty": JacobianPenalty(0.1)},
     "energy": {"penalty": EnergyPenalty(0.1)},
