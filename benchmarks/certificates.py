@@ -1,15 +1,15 @@
 """Certificates of the networks people have: how long, how fast, and never contradicted.
 
-Printed are, for networks trained on scikit-learn's digits (64 pixels in [0, 1], 1,400 for training):
+Printed are, network by network, in L2 (`certificate_tightness.py`): accuracies proved at a radius, mean radii, and
+medians of what is certified as a share of the shortest adversarial example found, by linear bounds (CROWN), by the same
+with slopes by ascent (α-CROWN), by ours, which couples the neurons of a layer by the ball, and by Lipschitz bounds.
 
-- medians over correctly classified test digits, in L2, of what each proof certifies, as a share of the shortest
-  adversarial example found: plain linear bounds, slopes by ascent, neurons coupled by the ball, the Lipschitz bound;
-- accuracies certified at a radius by the same proofs, beside what attacks leave standing;
-- seconds for all radii, and how they grow with the number of points.
-
-    python benchmarks/certificates.py                     about five minutes on one CPU core
+    python benchmarks/certificates.py                     scikit-learn's digits, about five minutes on one CPU core
     python benchmarks/certificates.py --soundness         25 architectures, 5,000 samples, no violation allowed
     python benchmarks/certificates.py --narrow            narrow networks against their exact radii
+    python benchmarks/certificates.py --pace              seconds against the number of points
+    python benchmarks/certificates.py --tightness --device cuda             MNIST and CIFAR-10, three networks each
+    python benchmarks/certificates.py --tightness --data mnist --networks MLP ConvSmall --limit 6000 --few 4
 """
 
 from __future__ import annotations
@@ -22,162 +22,42 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from sklearn.datasets import load_digits
 from torch import Tensor, nn
-from torch.nn import functional
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from certificate_networks import Residual, SmallTransformer, digits, mlp, pooled, trained
+from certificate_tightness import EPS, compare, tightness
+from certificate_tightness import NETWORKS as LARGE
+
 from tests.adversary.certificates.architectures import ARCHITECTURES, violations
-from undertow.adversary import Classifier, robust_accuracy, robustness
-from undertow.adversary.certificates.bracket import largest_radius
-from undertow.adversary.certificates.certified import certified_radii, gap_bounds
+from undertow.adversary import Classifier, robustness
+from undertow.adversary.certificates.case_radii import radii_by_cases
+from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.linear_bounds import LinearBounds
-from undertow.adversary.certificates.lipschitz import lipschitz_bounds
-from undertow.adversary.certificates.network_graph import NetworkGraph, read_graph
+from undertow.adversary.certificates.network_graph import read_graph
 from undertow.adversary.certificates.refined import refined_radii
 
-Data = tuple[Tensor, Tensor, Tensor, Tensor]
-
-
-class Residual(nn.Module):
-    """Two convolutions with BatchNorm, the second with a sum past it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Conv2d(1, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
-        self.first_norm, self.second_norm = nn.BatchNorm2d(8), nn.BatchNorm2d(8)
-        self.head = nn.Linear(128, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = torch.relu(self.first_norm(self.first(x.reshape(-1, 1, 8, 8))))
-        hidden = torch.relu(hidden + self.second_norm(self.second(hidden)))
-        scores: Tensor = self.head(functional.avg_pool2d(hidden, 2).flatten(1))
-        return scores
-
-
-class SmallTransformer(nn.Module):
-    """Four patches of 4×4 pixels as tokens, one encoder layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed, self.head = nn.Linear(16, 16), nn.Linear(16, 10)
-        self.places = nn.Parameter(0.1 * torch.randn(4, 16))
-        self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=True, dropout=0.0)
-
-    def forward(self, x: Tensor) -> Tensor:
-        patches = x.reshape(-1, 2, 4, 2, 4).permute(0, 1, 3, 2, 4).reshape(-1, 4, 16)
-        scores: Tensor = self.head(self.layer(self.embed(patches) + self.places).mean(1))
-        return scores
-
-
-def _mlp(activation: nn.Module) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(64, 100), activation, nn.Linear(100, 100), activation, nn.Linear(100, 10))
-
-
-def _pooled() -> nn.Sequential:
-    return nn.Sequential(
-        nn.Unflatten(1, (1, 8, 8)),
-        nn.Conv2d(1, 8, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(8, 16, 3, padding=1),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(256, 10),
-    )
-
-
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
-    "ReLU MLP": lambda: _mlp(nn.ReLU()),
-    "GELU MLP": lambda: _mlp(nn.GELU()),
-    "tanh MLP": lambda: _mlp(nn.Tanh()),
-    "MaxPool CNN": _pooled,
+    "ReLU MLP": lambda: mlp(nn.ReLU()),
+    "GELU MLP": lambda: mlp(nn.GELU()),
+    "tanh MLP": lambda: mlp(nn.Tanh()),
+    "MaxPool CNN": pooled,
     "residual CNN with BatchNorm": Residual,
     "small ViT": SmallTransformer,
 }
 
 
-def digits() -> Data:
-    data = load_digits()
-    x, y = torch.tensor(data.data / 16).float(), torch.tensor(data.target)
-    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
-    x, y = x[order], y[order]
-    return x[:1400], y[:1400], x[1400:], y[1400:]
-
-
-def trained(
-    make: Callable[[], nn.Module], data: Data, *, epochs: int = 30, penalty: float = 0.0
-) -> nn.Module:
-    """Adam on the cross-entropy; with a penalty on ‖∇ of a random difference of scores‖², for flatter networks."""
-    torch.manual_seed(0)
-    net, (x, y, _, _) = make(), data
-    optimiser = torch.optim.Adam(net.parameters(), 2e-3, weight_decay=1e-4)
-    for _ in range(epochs):
-        for some in torch.split(torch.randperm(len(x)), 64):
-            optimiser.zero_grad()
-            at = x[some].clone().requires_grad_(penalty > 0)
-            scores = net(at)
-            loss = functional.cross_entropy(scores, y[some])
-            if penalty:
-                direction = torch.randn_like(scores)
-                (slope,) = torch.autograd.grad((scores * direction).sum(), at, create_graph=True)
-                loss = loss + penalty * slope.square().sum(1).mean()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-    return net.eval().requires_grad_(False)
-
-
-def lipschitz_radii(graph: NetworkGraph, x: Tensor, y: Tensor, guess: Tensor) -> Tensor:
-    """The largest r with min_j (s_y − s_j)/β_j(r) ≥ r, β_j bounding the slope of the difference on the ball of r."""
-    zero = torch.zeros(len(x), dtype=torch.float64)
-    level = gap_bounds(graph, x, y, zero, 2.0)
-
-    def gap(radius: Tensor, index: Tensor) -> Tensor:
-        steep = lipschitz_bounds(graph, x[index], y[index], radius, 2.0, None)
-        left = level[index] - radius.unsqueeze(1) * steep
-        return torch.where(level[index].isinf(), math.inf, left).amin(1)
-
-    return largest_radius(gap, level=level.amin(1), guess=guess, rtol=1e-2)
-
-
 def table(points: int, penalties: tuple[float, ...]) -> None:
+    """Medians of certified/attacked over correctly classified digits, and accuracies at one radius."""
     data = digits()
     for name, make in NETWORKS.items():
-        for penalty in (
-            penalties if name in ("ReLU MLP", "MaxPool CNN", "residual CNN with BatchNorm") else (0.0,)
-        ):
+        flatter = name in ("ReLU MLP", "MaxPool CNN", "residual CNN with BatchNorm")
+        for penalty in penalties if flatter else (0.0,):
             net = trained(make, data, penalty=penalty)
+            title = name if not penalty else f"{name}, penalty {penalty:g}"
             x, y = data[2][:points], data[3][:points]
-            right = net(x).argmax(1) == y
-            x, y = x[right].double(), y[right]
-            row(name if not penalty else f"{name}, penalty {penalty:g}", net, x.float(), y)
-
-
-def row(name: str, net: nn.Module, x: Tensor, y: Tensor) -> None:
-    graph = read_graph(Classifier(net), net, x)
-    attacked = robust_accuracy(net, x, y, eps=1e3, attack="fast", certify=False, progress=False).distance
-    start = time.perf_counter()
-    plain = certified_radii(graph, x, y, 2.0)
-    seconds = [time.perf_counter() - start]
-    found = {"plain": plain}
-    for label, coupled in (("slopes", False), ("ball", True)):
-        start = time.perf_counter()
-        found[label] = refined_radii(LinearBounds(graph, 2.0), x.double(), y, plain, coupled=coupled)
-        seconds.append(seconds[0] + time.perf_counter() - start)
-    found["Lipschitz"] = lipschitz_radii(graph, x, y, plain.clamp(min=1e-9))
-    above = {label: int((radii > attacked * (1 + 1e-6)).sum()) for label, radii in found.items()}
-    shares = "  ".join(f"{label} {float((radii / attacked).median()):.3f}" for label, radii in found.items())
-    eps = float(attacked.median()) / 2
-    standing = {label: float((radii >= eps).double().mean()) for label, radii in found.items()}
-    accuracy = "  ".join(f"{label} {share:.2f}" for label, share in standing.items())
-    gain = float(found["ball"].mean() / plain.mean())
-    print(
-        f"{name}: {len(x)} digits, attacked at {float(attacked.median()):.3f} (median), above it {sum(above.values())}"
-    )
-    print(f"    certified/attacked   {shares}   mean radius, ball to plain ×{gain:.2f}")
-    print(f"    certified at {eps:.3f}   {accuracy}  attack {float((attacked > eps).double().mean()):.2f}")
-    print(f"    seconds: plain {seconds[0]:.1f}, slopes {seconds[1]:.1f}, ball {seconds[2]:.1f}", flush=True)
+            compare(f"digits, {title}", net, x, y, eps=0.3, seconds=math.inf, few=points, batch=points)
 
 
 def pace() -> None:
@@ -222,6 +102,7 @@ def narrow(nets: int) -> None:
     """Two layers against the exact radius, three against the shortest example of all attacks."""
     for widths in ((10,), (8, 8)):
         shares: dict[str, list[Tensor]] = {"plain": [], "ball": [], "cases": []}
+        seconds = 0.0
         for seed in range(nets):
             torch.manual_seed(seed)
             layers: list[nn.Module] = []
@@ -232,38 +113,64 @@ def narrow(nets: int) -> None:
             y = net(x).argmax(1)
             found = robustness(net, x, y, exact="auto")
             truth = torch.where(found.exact.isnan(), found.attacked, found.exact)
-            graph = read_graph(Classifier(net), net, x)
-            plain = certified_radii(graph, x, y, 2.0)
-            ball = refined_radii(LinearBounds(graph, 2.0), x, y, plain)
+            bounds = LinearBounds(read_graph(Classifier(net), net, x), 2.0)
+            plain = certified_radii(bounds.graph, x, y, 2.0)
+            ball = refined_radii(bounds, x, y, plain)
             known = truth.isfinite() & (truth > 0)
-            shares["plain"].append((plain / truth)[known])
-            shares["ball"].append((ball / truth)[known])
-            cases = refined_radii(LinearBounds(graph, 2.0), x, y, plain, rounds=8)
-            shares["cases"].append((cases / truth)[known])
-            if bool((cases > truth * (1 + 1e-6)).any()):
-                print(f"seed {seed}: a certified radius is above the true one")
+            start = time.perf_counter()
+            cases = radii_by_cases(bounds, x[known], y[known], 1.002 * found.attacked[known])
+            seconds += time.perf_counter() - start
+            for label, radii in (("plain", plain[known]), ("ball", ball[known]), ("cases", cases)):
+                shares[label].append(radii / truth[known])
+                if bool((radii > truth[known] * (1 + 1e-6)).any()):
+                    print(f"seed {seed}: a radius certified by {label} is above the true one")
         means = ", ".join(f"{label} {float(torch.cat(each).mean()):.3f}" for label, each in shares.items())
         against = "exact" if len(widths) == 1 else "attacked"
-        print(f"{len(widths) + 1} layers, {nets} networks: certified/{against}, mean: {means}", flush=True)
+        print(f"{len(widths) + 1} layers, {nets} networks: certified/{against}, mean: {means}", end=", ")
+        print(f"{seconds:.0f} s case by case", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--points", type=int, default=50, help="test digits")
-    parser.add_argument("--penalty", type=float, default=0.01, help="of the flatter networks")
-    parser.add_argument(
-        "--soundness", type=int, nargs="?", const=5000, help="samples to try to contradict proofs on"
+    add = parser.add_argument
+    add("--points", type=int, default=50, help="test digits")
+    add("--penalty", type=float, default=0.01, help="on ‖J‖_F², of the flatter networks")
+    add("--soundness", type=int, nargs="?", const=5000, help="samples to try to contradict proofs on")
+    add("--narrow", type=int, nargs="?", const=20, help="narrow networks to compare with exact radii")
+    add("--pace", action="store_true", help="seconds against the number of points")
+    add("--tightness", action="store_true", help="networks of several sizes on MNIST and CIFAR-10")
+    add("--device", default="cpu", help="of --tightness")
+    add("--data", nargs="+", choices=EPS, default=list(EPS))
+    add("--networks", nargs="+", choices=LARGE, default=list(LARGE))
+    add(
+        "--seconds",
+        type=float,
+        default=8.0,
+        help="of proofs for each network, about; the largest takes twice as long",
     )
-    parser.add_argument(
-        "--narrow", type=int, nargs="?", const=20, help="narrow networks to compare with exact radii"
-    )
+    add("--limit", type=int, default=None, help="training images")
+    add("--epochs", type=int, default=3)
+    add("--few", type=int, default=25, help="points whose radii are searched, at most")
     options = parser.parse_args()
     if options.soundness:
         soundness(options.soundness)
     elif options.narrow:
         narrow(options.narrow)
+    elif options.pace:
+        pace()
+    elif options.tightness:
+        tightness(
+            options.device,
+            options.data,
+            options.networks,
+            (0.0, options.penalty),
+            seconds=options.seconds,
+            limit=options.limit,
+            epochs=options.epochs,
+            few=options.few,
+        )
     else:
         table(options.points, (0.0, options.penalty))
         pace()

@@ -1,15 +1,17 @@
 """Radii against enumeration, and in every unit of the input and of the logits.
 
 Small ReLU networks are solved by enumerating all of their activation patterns, each a convex program in float64 whose
-solution is checked by duality. Printed are, for L2 and L∞:
+solution is checked by duality. Printed are, for L1, L2 and L∞:
 
 - how many certified radii, before anything is cut off, exceed the enumerated one (none may), for how many points the
-  bound still holds at 1 + 10⁻¹¹ times it (none either), and how far exact radii are from it;
+  bound still holds at 1 + 10⁻¹¹ times it (none either), how far exact radii are from it, and how many attacked ones are
+  below it (none);
 - by how much the bracket, relative to the units, changes at input scales 10⁻⁹ … 10⁹, at logits times 10^±9, and where a
   layer adds 10¹² to every logit;
 - for how many samples no example was found although one exists.
 
-    python benchmarks/radii.py                       2,400 points, about ten minutes on one CPU core
+    python benchmarks/radii.py                       3,600 points, about fifteen minutes on one CPU core
+    python benchmarks/radii.py --norms 1 --units 0   1,200 points for the L1 attacker alone
     python benchmarks/radii.py --nets 20             a first look
 """
 
@@ -79,14 +81,14 @@ def enumerated(net: nn.Sequential, x: Array, label: int, norm: float) -> float:
 
 def closest(rows: Array, sides: Array, norm: float, best: float) -> float:
     """min ‖δ‖ with rows·δ ≤ sides; inf without any, or where a single row proves it to be further than ``best``."""
-    dual = np.linalg.norm(rows, ord={2.0: 2, math.inf: 1}[norm], axis=1)
+    dual = np.linalg.norm(rows, ord={1.0: math.inf, 2.0: 2, math.inf: 1}[norm], axis=1)
     flat = dual == 0
     if (sides[flat] < 0).any():
         return math.inf
     rows, sides, dual = rows[~flat], sides[~flat], dual[~flat]
     if (-sides / dual).max(initial=0.0) >= best:
         return math.inf
-    return _least_squares(rows, sides) if norm == 2 else _linear(rows, sides)
+    return _least_squares(rows, sides) if norm == 2 else _linear(rows, sides, norm)
 
 
 def _least_squares(rows: Array, sides: Array) -> float:
@@ -107,20 +109,23 @@ def _least_squares(rows: Array, sides: Array) -> float:
     return length
 
 
-def _linear(rows: Array, sides: Array) -> float:
+def _linear(rows: Array, sides: Array, norm: float) -> float:
+    """The least t with |δ_i| ≤ t, or Σ t_i with |δ_i| ≤ t_i."""
     d = rows.shape[1]
-    ball = np.hstack([np.vstack([np.eye(d), -np.eye(d)]), -np.ones((2 * d, 1))])
+    sizes = np.ones((d, 1)) if norm == math.inf else np.eye(d)
+    ball = np.vstack([np.hstack([np.eye(d), -sizes]), np.hstack([-np.eye(d), -sizes])])
+    count = sizes.shape[1]
     result = linprog(
-        np.append(np.zeros(d), 1.0),
-        A_ub=np.vstack([np.hstack([rows, np.zeros((len(rows), 1))]), ball]),
+        np.append(np.zeros(d), np.ones(count)),
+        A_ub=np.vstack([np.hstack([rows, np.zeros((len(rows), count))]), ball]),
         b_ub=np.append(sides, np.zeros(2 * d)),
-        bounds=[(None, None)] * d + [(0, None)],
+        bounds=[(None, None)] * d + [(0, None)] * count,
     )
     return float(result.fun) if result.status == 0 else math.inf
 
 
 def against_enumeration(nets: int, each: int, norm: float) -> None:
-    began, truth, proved, solved, beyond = time.perf_counter(), [], [], [], 0
+    began, truth, proved, solved, attacked, beyond = time.perf_counter(), [], [], [], [], 0
     for seed in range(nets):
         net = network(seed)
         x, y = samples(net, seed, each)
@@ -129,6 +134,7 @@ def against_enumeration(nets: int, each: int, norm: float) -> None:
         two_layer = two_layer_of(graph, x[:1])
         assert two_layer is not None
         proved += certified_radii(graph, x, y, norm).tolist()
+        attacked += _radii(net, x, y, norm, None, exact=False).attacked.tolist()
         for point, label in zip(x.numpy(), y.tolist(), strict=True):
             truth.append(enumerated(net, point, label, norm))
             found = exact_distance(two_layer, point, label, norm=norm, upper=math.inf, box=None, seconds=60)
@@ -137,7 +143,7 @@ def against_enumeration(nets: int, each: int, norm: float) -> None:
         some = radius.isfinite() & (radius > 0)
         bounds = gap_bounds(graph, x[some], y[some], radius[some] * (1 + 1e-11), norm)
         beyond += int((bounds > 0).all(1).sum())
-    t, c, s = (np.array(values) for values in (truth, proved, solved))
+    t, c, s, a = (np.array(values) for values in (truth, proved, solved, attacked))
     near = np.isfinite(t) & (t > 0)
     ratio, gap = c[near] / t[near], np.abs(s[near] / t[near] - 1)
     alone = int((np.isfinite(s) != np.isfinite(t)).sum())
@@ -145,6 +151,8 @@ def against_enumeration(nets: int, each: int, norm: float) -> None:
     print(f"  certified > truth: {int((c > t).sum())}; bounds that hold at (1 + 1e-11)·truth: {beyond}")
     print(f"  certified/truth: mean {ratio.mean():.3f}; within 10⁻⁶ of 1: {int((ratio > 1 - 1e-6).sum())}")
     print(f"  exact: largest relative difference {gap.max():.1e}; only one of the two infinite: {alone}")
+    below, found = int((a < t * (1 - 1e-9)).sum()), near & np.isfinite(a)
+    print(f"  attacked < truth: {below}; attacked/truth: mean {(a[found] / t[found]).mean():.3f}")
 
 
 def other_units(
@@ -197,11 +205,17 @@ def in_units(nets: int, norm: float, box: bool) -> None:
 
 
 def _radii(
-    net: nn.Sequential, x: Tensor, y: Tensor, norm: float, box: tuple[float, float] | None
+    net: nn.Sequential,
+    x: Tensor,
+    y: Tensor,
+    norm: float,
+    box: tuple[float, float] | None,
+    *,
+    exact: bool = True,
 ) -> Robustness:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return robustness(net, x, y, norm=norm, bounds=box, seconds=60)
+        return robustness(net, x, y, norm=norm, bounds=box, exact=exact, seconds=60)
 
 
 def without_example(nets: int, norm: float) -> None:
@@ -224,12 +238,14 @@ def main() -> None:
     parser.add_argument("--nets", type=int, default=200, help="networks enumerated for each norm")
     parser.add_argument("--points", type=int, default=6, help="of each network")
     parser.add_argument("--units", type=int, default=6, help="networks measured in all units")
+    parser.add_argument("--norms", nargs="+", type=float, default=[1.0, 2.0, math.inf])
     options = parser.parse_args()
-    for norm in (2.0, math.inf):
+    for norm in options.norms:
         against_enumeration(options.nets, options.points, norm)
-    for norm, box in itertools.product((2.0, math.inf), (False, True)):
-        in_units(options.units, norm, box)
-    for norm in (2.0, math.inf):
+    for norm, box in itertools.product(options.norms, (False, True)):
+        if options.units:
+            in_units(options.units, norm, box)
+    for norm in options.norms:
         without_example(min(options.nets, 80), norm)
 
 

@@ -7,6 +7,9 @@ those that every trial's provenance holds.
     python benchmarks/study_parts.py                                                  smoke scale of feature averaging
     python benchmarks/study_parts.py --scale paper --parts min-vidal slabs --runs RUNS
     python benchmarks/study_parts.py --scale laptop --first-seed 100 --runs RUNS      the same on other seeds
+    CUDA_VISIBLE_DEVICES= python benchmarks/study_parts.py --workers 16 --runs RUNS   on the cores, group by group
+
+With several workers the time of a group is what its process took, and the last line the time of all.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ import torch
 
 from undertow.config.grid import Group, StudyConfig
 from undertow.config.seed_sets import replicated
-from undertow.execution.engines.here import Here
+from undertow.execution.engines import engine
+from undertow.execution.engines.worker import Engine
 from undertow.execution.sweep import sweep
 from undertow.execution.watch import Watch
 from undertow.store.store import Store
@@ -31,8 +35,8 @@ from undertow.studies import find
 class Clock(Watch):
     """Prints what each group cost once it has ended, from its provenance, and adds it up."""
 
-    def __init__(self, store: Store, studies: tuple[StudyConfig, ...]) -> None:
-        self.store = store
+    def __init__(self, store: Store, studies: tuple[StudyConfig, ...], workers: int | None = None) -> None:
+        self.store, self.workers = store, workers
         self.parts = {group.id: study.part for study in studies for group in study.groups}
         self.seconds: Counter[str] = Counter()
         self.began = time.monotonic()
@@ -45,6 +49,7 @@ class Clock(Watch):
             return
         wall, self.began = time.monotonic() - self.began, time.monotonic()
         cost = self.store.trial(group.trials[0].id).provenance["cost"]
+        wall = len(group.trials) * cost["seconds"] if self.workers else wall
         split = {"training": cost["training"], **cost["measuring"]}
         seconds = {name: len(group.trials) * each for name, each in split.items()}
         # None is left where the group was resumed, or run by another process on the same folder.
@@ -54,13 +59,22 @@ class Clock(Watch):
         print(f"{self.describe(group)}: {wall:7.2f} s   {shown}", flush=True)
 
 
-def run(store: Store, studies: tuple[StudyConfig, ...], clock: Clock, *, budget: float) -> float:
-    """Run what the store lacks, here and on the GPU if there is one; the seconds it took."""
+def run(
+    store: Store,
+    studies: tuple[StudyConfig, ...],
+    clock: Clock,
+    *,
+    budget: float,
+    workers: int | None = None,
+    using: Engine | None = None,
+) -> float:
+    """Run what the store lacks, here and on the GPU if there is one, in processes or as told; the seconds it took."""
+    chosen = using or engine("processes" if workers else "here", workers=workers, keep_weights=False)
     began = time.monotonic()
     outcome = sweep(
         store,
         *studies,
-        engine=Here(keep_weights=False),
+        engine=chosen,
         stop=lambda: time.monotonic() - began > budget,
         watch=lambda _: clock,
     )
@@ -84,6 +98,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, help="replicate on as many seeds from this one on")
     parser.add_argument("--runs", type=Path, help="keep the trials in this folder")
     parser.add_argument("--seconds-budget", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--workers", type=int, help="so many processes; without, this one and its GPU")
     options = parser.parse_args()
 
     print(f"{options.study}, {options.scale}, {options.variant}, on {machine()}, torch {torch.__version__}")
@@ -91,8 +106,8 @@ def main() -> None:
     studies, _ = replicated(studies, first=options.first_seed)
     with tempfile.TemporaryDirectory() as scratch:
         store = Store(options.runs or scratch)
-        clock = Clock(store, studies)
-        whole = run(store, studies, clock, budget=options.seconds_budget)
+        clock = Clock(store, studies, options.workers)
+        whole = run(store, studies, clock, budget=options.seconds_budget, workers=options.workers)
     for name, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
         print(f"{name:>20} {seconds:8.1f} s")
     print(f"{'together':>20} {whole:8.1f} s")

@@ -120,7 +120,7 @@ def test_a_cliff_that_no_gradient_knows_of_is_seen_by_the_certificate_alone() ->
     outer.bias.data.fill_(0.0)
     net = nn.Sequential(inner, nn.Tanh(), outer).requires_grad_(False)
     found = robustness(net, torch.zeros(2, 1), torch.tensor([1, 0]))
-    assert found.certificate == "crown"
+    assert found.certificate == "crown, slopes by ascent, coupled by the L2 ball"
     assert found.proved.tolist() == [True, True], "a clean error has radius 0, proved"
     assert 0.45 < found.certified[0] < 0.5, "the curve is flat on either side of its cliff"
     assert found.certified[1] == 0
@@ -132,7 +132,7 @@ def test_a_cliff_that_no_gradient_knows_of_is_seen_by_the_certificate_alone() ->
 def test_a_contradiction_is_reported_and_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib
 
-    place = importlib.import_module("undertow.adversary.robustness")
+    place = importlib.import_module("undertow.adversary.certificates.proved_radii")
     net, x, y = digits()
     x, y = x[:3], net(x[:3]).argmax(1)
     true = robustness(net, x, y, exact=False)

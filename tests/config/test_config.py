@@ -76,6 +76,22 @@ def test_trials_stored_before_there_were_rates_and_directions_keep_their_identit
     assert validate(TrialConfig, {**DOCUMENT, "training": {**spelled, "rate": "scheduled"}}).id != identity
 
 
+@pytest.mark.parametrize(
+    ("data", "identity"),
+    [
+        ({"name": "dlbcl"}, "a5d3820b1aa530ba"),
+        ({"name": "table", "path": "a.csv", "label": "y"}, "3bc03fc700248995"),
+    ],
+)
+def test_files_whose_rows_all_have_labels_keep_their_identity(data: dict[str, Any], identity: str) -> None:
+    model = {"name": "two-layer", "width": 4}
+    assert validate(TrialConfig, {"data": data, "model": model}).id == identity
+    assert validate(TrialConfig, {"data": {**data, "unlabelled_as": None}, "model": model}).id == identity
+    trial = validate(TrialConfig, {"data": {**data, "unlabelled_as": "event"}, "model": model})
+    assert trial.id != identity
+    assert trial.model_dump()["data"]["unlabelled_as"] == "event"
+
+
 def test_optimisers_and_rates_with_settings_are_written_out() -> None:
     document = {
         **DOCUMENT,

@@ -102,6 +102,7 @@ def test_every_measure_says_what_its_options_are() -> None:
     needed: dict[str, dict[str, Any]] = {
         "collaboration": {"seam": "s"},
         "printed-collaboration": {"seam": "s"},
+        "robustness-profile": {"seam": "s"},
         "off-manifold": {"dimension": 2},
     }
     for name in MEASURES:

@@ -15,7 +15,13 @@ from undertow.core.errors import InputError
 from undertow.data import load
 from undertow.data.catalogue import lookup
 from undertow.data.equal_cosines import equal_cosines
-from undertow.data.orthogonality import MEASURED, known_orthogonality, near_orthogonality
+from undertow.data.orthogonality import (
+    FEATURE_CORRELATIONS,
+    MEASURED,
+    feature_correlation,
+    known_orthogonality,
+    near_orthogonality,
+)
 
 
 @settings(max_examples=40, deadline=None)
@@ -50,11 +56,22 @@ def test_orthogonal_points_and_wrong_ones() -> None:
         near_orthogonality(np.zeros((4, 3)))
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.integers(3, 20), st.integers(2, 9), st.integers(0, 99), st.sampled_from([1e-9, 1.0, 1e9]))
+def test_correlation_of_features_against_numpy(n: int, d: int, seed: int, units: float) -> None:
+    x = (np.random.default_rng(seed).normal(size=(n, d)) + 3) * units
+    constant = np.full((n, 1), 7.0 * units)
+    off = np.abs(np.corrcoef(x.T)) - np.eye(d)
+    expected = off.sum() / (d * (d - 1))
+    assert feature_correlation(np.hstack([x, constant])) == pytest.approx(expected, rel=1e-4)
+
+
 @pytest.mark.parametrize("name", ["digits", "autism", "dlbcl", pytest.param("mnist", marks=pytest.mark.full)])
 def test_what_is_listed_was_measured(name: str, data_folder: Path) -> None:
     x = load(name, flatten=True, folder=data_folder, download=False).x.numpy()
     assert known_orthogonality(lookup(name)) == MEASURED[name]
     assert near_orthogonality(x).value == pytest.approx(MEASURED[name], rel=1e-3)
+    assert feature_correlation(x) == pytest.approx(FEATURE_CORRELATIONS[name], abs=1e-4)
 
 
 @pytest.mark.parametrize("cosine", [0.0, 0.3, 0.9])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,16 +117,67 @@ def test_rubbish_is_one_clear_error(content: bytes, suffix: str) -> None:
         read_table(content, name=f"t.{suffix}", label="y")
 
 
-def test_a_table_of_many_genes(tmp_path: Path) -> None:
+def patients(path: Path) -> None:
+    """A file in the layout of neuroblastoma: 251 patients, of whom 64 had an event, 140 had none, 47 are not known."""
+    outcome = ["0"] * 64 + ["1"] * 140 + [""] * 47
     rng = np.random.default_rng(1)
-    lines = ["Event-free," + ",".join(f"r{j}" for j in range(10_707))]
+    lines = ["patient,Event-free," + ",".join(f"r{j}" for j in range(10_707))]
     lines += [
-        f"{'' if i < 5 else i % 2}," + ",".join(f"{v:.3f}" for v in rng.normal(size=10_707))
-        for i in range(25)
+        f"NB{row},{outcome[row]}," + ",".join(map(str, rng.integers(-9, 10, 10_707)))
+        for row in rng.permutation(251)
     ]
-    (tmp_path / "neuroblastoma.csv").write_text("\n".join(lines))
-    data = load("neuroblastoma", folder=tmp_path, split="all")
-    assert data.x.shape == (20, 10_707)
+    path.write_text("\n".join(lines))
+
+
+def test_patients_that_were_lost_from_sight(tmp_path: Path) -> None:
+    patients(tmp_path / "neuroblastoma.csv")
+    known = load("neuroblastoma", folder=tmp_path, split="all")
+    assert known.x.shape == (204, 10_707)
+    assert torch.bincount(known.labels).tolist() == [64, 140]
+    lost = set(range(251)) - set(known.details["row"].tolist())
+    hoped = load("neuroblastoma", folder=tmp_path, split="all", unlabelled_as="event-free")
+    assert torch.bincount(hoped.labels).tolist() == [64, 187]
+    rows = dict(zip(hoped.details["row"].tolist(), hoped.labels.tolist(), strict=True))
+    assert len(lost) == 47
+    assert {rows[row] for row in lost} == {1}
+
+
+def test_what_is_wrong_with_a_table_of_patients(tmp_path: Path) -> None:
     (tmp_path / "neuroblastoma.csv").write_text("Event-free,r1\n0,1\n1,2\n0,3\n1,4\n")
     with pytest.raises(DataError, match="neuroblastoma has 10,707"):
         load("neuroblastoma", folder=tmp_path)
+    columns = ",".join(f"r{j}" for j in range(10_707))
+    ones = ",".join(["1"] * 10_707)
+    (tmp_path / "neuroblastoma.csv").write_text(
+        f"Event-free,{columns}\n" + "".join(f"{word},{ones}\n" for word in ("yes", "no", "no", "yes", ""))
+    )
+    with pytest.raises(
+        InputError, match="cannot be of the class '1': the classes of 'Event-free' are 'no', 'yes'"
+    ):
+        load("neuroblastoma", folder=tmp_path, unlabelled_as="event-free")
+    assert len(load("neuroblastoma", folder=tmp_path, split="all", unlabelled_as="yes")) == 5
+    with pytest.raises(InputError, match="not a table: label, features and unlabelled_as"):
+        load("digits", unlabelled_as="event")
+
+
+def test_lymphoma_patients_by_time_and_event(data_folder: Path) -> None:
+    known = load("dlbcl", folder=data_folder, download=False, split="all")
+    time, event = known.details["time"], known.details["event"].bool()
+    assert len(known) == 227
+    assert torch.equal(known.labels == 1, time > 3)  # alive after three years
+    assert bool(event[known.labels == 0].all())
+    for outcome, label in (("event", 0), ("event-free", 1)):
+        everyone = load("dlbcl", folder=data_folder, download=False, split="all", unlabelled_as=outcome)
+        added = ~torch.isin(everyone.details["row"], known.details["row"])
+        assert (len(everyone), int(added.sum())) == (240, 13)
+        assert bool((everyone.labels[added] == label).all())
+        # They left alive before three years were over: either label is a guess.
+        assert not bool(everyone.details["event"][added].any())
+        assert float(everyone.details["time"][added].max()) < 3
+
+
+def test_rows_without_a_label_as_a_class() -> None:
+    table = read_table(CSV.encode(), name="t.csv", label="kind", unlabelled_as="well")
+    assert table.y.tolist() == [0, 1, 1, 0, 1]
+    with pytest.raises(InputError, match="class 'healthy'"):
+        read_table(CSV.encode(), name="t.csv", label="kind", unlabelled_as="healthy")

@@ -65,3 +65,14 @@ def test_large_matrices(kind: str, dtype: torch.dtype) -> None:
 def test_zero_has_rank_zero_among_others() -> None:
     values, _ = stable_ranks(torch.stack([torch.zeros(3, 4), torch.ones(3, 4)]))
     assert values == pytest.approx([0.0, 1.0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_no_rank_reads_below_one(dtype: torch.dtype) -> None:
+    draw = torch.Generator().manual_seed(2)
+    rows, columns = torch.rand(20, 300, generator=draw), torch.rand(20, 210, generator=draw)
+    stack = torch.einsum("mi,mj->mij", rows, columns).to(dtype)
+    values, errors = stable_ranks(stack)
+    assert min(values) >= 1.0
+    assert max(values) < 1 + 1e-5
+    assert min(errors) >= 0.0

@@ -15,7 +15,7 @@ from undertow.core.losses import Loss
 from undertow.core.status import Status
 from undertow.measures.homogeneity import homogeneity
 from undertow.measures.margins import Margins, margins, smoothed_gap
-from undertow.models import cnn, vgg16
+from undertow.models import cnn, vgg
 
 
 def net_of(outputs: int, *, seed: int = 0) -> Any:
@@ -159,7 +159,7 @@ def test_the_convolutional_networks_have_the_order_of_their_layers(build: str, o
         )
         x = torch.rand(5, 64)
     else:
-        net, x = vgg16(width=2, outputs=3, generator=generator), torch.rand(3, 3072)
+        net, x = vgg(16, width=2, outputs=3, generator=generator), torch.rand(3, 3072)
     with torch.no_grad():
         next(p for n, p in net.named_parameters() if n == "conv1.bias").normal_(generator=generator)
     found = homogeneity(net, x)

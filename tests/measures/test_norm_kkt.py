@@ -55,7 +55,7 @@ def test_the_largest_margins_direction_is_a_kkt_point(norm: WeightNorm, classes:
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize("norm", ["1", "inf", "spectral"])
+@pytest.mark.parametrize("norm", ["1", "inf", "spectral", "layerwise"])
 def test_no_multipliers_on_a_grid_do_better(norm: WeightNorm, outputs: int) -> None:
     net = two_layer(outputs=outputs)
     x, y = labelled_by(net)

@@ -11,7 +11,7 @@ import torch
 from tests.execution.sweeps import tiny_study
 from undertow.core.errors import ConfigError
 from undertow.execution.build import build_data, build_network, build_recipe
-from undertow.models import cnn, vgg16
+from undertow.models import cnn, vgg
 from undertow.models.initialisation import draw_truncated_he
 from undertow.training import Trainer
 
@@ -43,7 +43,7 @@ def test_the_network_of_the_talk() -> None:
 
 
 def test_vgg16_has_its_layers() -> None:
-    net = vgg16(width=4, outputs=10, generator=torch.Generator().manual_seed(0))
+    net = vgg(16, width=4, outputs=10, generator=torch.Generator().manual_seed(0))
     widths = [
         p.shape[0] // 4 for name, p in net.named_parameters() if name.startswith("conv") and p.dim() == 4
     ]

@@ -41,8 +41,17 @@ _KEYS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("cosine:1", "cosine:2"), "share"),
     },
     "attacked-radius": {"radius": "positive", "relative": "positive"},
+    "hessian-trace": {"": "positive"},
+    "robustness-profile": {
+        **{
+            f"{side}:{norm}": "positive"
+            for side in ("certified", "attacked", "relative")
+            for norm in ("2", "inf")
+        },
+        **dict.fromkeys(("margin", "energy"), "positive"),
+        "co-correlation": "share",
+    },
     "stable-rank": dict.fromkeys(("hidden.weight", "hidden1.weight"), "positive"),
-    "collaboration": {f"activation:{key}": kind for key, kind in {**_FACTORS, "energy": "positive"}.items()},
     "printed-collaboration": {
         f"{formula}:{norms}": "share"
         for formula in ("equation-9", "algorithm-1")
@@ -62,6 +71,12 @@ _KEYS: dict[str, dict[str, str]] = {
         **dict.fromkeys(_RATES.split(), "any"),
         **dict.fromkeys(("co_correlation", "cosine_least", "cosine_first", "cosine_sum"), "share"),
         **dict.fromkeys(("norm", "steepest", "update_gap"), "positive"),
+    },
+    "useful-features": {
+        f"{feature}:{points}:{word}": "any"
+        for feature in ("centre", "average", "neuron")
+        for points in ("all", "own")
+        for word in ("useful", "robust")
     },
     "feature-cosines": dict.fromkeys(("aligned", "own_mean"), "share"),
     "feature-coefficients": {
@@ -112,37 +127,71 @@ _RADII = {
     **dict.fromkeys(("certified", "attacked", "averaged", "exact", "steepness"), "positive"),
 }
 TESTED_ELSEWHERE = {
+    "C-t.wrn": "two seeds, which decide nothing: test_deep_networks.py",
+    "C-t.a1-a2": "a curve within a hundredth of a printed one: test_deep_networks.py",
     "C-n.frozen": "a share within a tenth of 1",
     "C-n.smooth": "two shares within a tenth of 0",
-    **dict.fromkeys(("B-h", "B-i.start", "B-i.decay"), "two accuracies that pass their lines late"),
-    "B-p.time": "a time between two lines",
-    "B-a.reaches-linear": "a flow beyond the threshold, and no other",
     **dict.fromkeys(
-        ("B-b.hovers", "B-b.hovers-linear", "B-c.heavy-ball", "B-c.nesterov"), "a ratio between two lines"
+        (
+            "B-h",
+            "B-h.transformer",
+            "B-h.descent",
+            "B-h.images",
+            "B-i.start",
+            "B-i.decay",
+            "B-o.descent",
+            "B-p.relu",
+        ),
+        "two accuracies that pass their lines late",
     ),
+    **dict.fromkeys(("B-p.time", "B-i.limit"), "a time between two lines"),
+    **dict.fromkeys(
+        ("B-a.reaches-linear", "B-a.reaches-images"), "a flow beyond the threshold, and no other"
+    ),
+    **dict.fromkeys(("B-d.min", "B-h.without-decay"), "what is read after fitting"),
+    **dict.fromkeys(
+        ("B-b.hovers", "B-b.hovers-linear", "B-b.hovers-images", "B-c.heavy-ball", "B-c.nesterov"),
+        "a ratio between two lines",
+    ),
+    **dict.fromkeys(("O-b.adamw", "O-d.steps"), "a ratio between two lines"),
     **dict.fromkeys(("F-f", "F-i"), "a share below 0.05 in eight parts at once"),
     **dict.fromkeys(("F-m.blocks", "F-m.blocks.centred"), "thirty neurons in two blocks"),
     **dict.fromkeys(("F-m.diagonal", "F-m.diagonal.centred"), "thirty neurons on a diagonal"),
     **dict.fromkeys(
         (
-            *("R-e", "R-e.leaky", "R-f", "R-i.fashion", "R-j", "R-j.leaky", "R-k"),
-            *("R-e.dlbcl", "R-e.dlbcl-leaky", "R-f.dlbcl", "R-g", "R-g.leaky", "R-h", "R-l.data"),
+            *("R-e", "R-e.leaky", "R-e.table", "R-f", "R-i.fashion", "R-j", "R-j.leaky", "R-k"),
+            *("R-e.dlbcl", "R-e.dlbcl-leaky", "R-f.dlbcl", "R-g", "R-g.leaky", "R-h"),
+            *("R-l.data", "R-l.data-all", "R-l.features", "R-l.features-all"),
         ),
         "data that may not be here",
     ),
-    **dict.fromkeys(("R-a.limit", "R-a.limit-leaky"), "a limit at rest"),
+    **dict.fromkeys(("R-a.limit", "R-a.limit-leaky", "R-m.falls"), "a limit at rest"),
+    **dict.fromkeys(("R-a.rest-order", "R-a.rest-order-leaky"), "an order at rest"),
     **dict.fromkeys(("R-l.change", "R-l.dimension", "R-n.average"), "orders of five starts, and a formula"),
     "R-n.pattern": "a ratio within a twentieth of 1 for every network",
     "R-n.leaky": "a ratio within a twentieth of 1 for every network",
     **dict.fromkeys(("R-a.rest", "R-a.rest-leaky", "R-a.rest-one", "R-b"), "a loss of 10⁻⁵⁰"),
     **dict.fromkeys(
-        [f"O-g.{rule}" for rule in ("gd", "sign", "coordinate", "spectral", "adam")],
+        [
+            f"O-g.{depth}{rule}"
+            for depth in ("", "deep-")
+            for rule in ("gd", "sign", "coordinate", "spectral", "adam")
+        ],
         "one measure on two schedules",
+    ),
+    **dict.fromkeys(
+        [claim.id for claim in find("optimisers").claims if claim.id.startswith(("O-j.mnist", "O-j.resnet"))],
+        "not at smoke scale",
     ),
     **dict.fromkeys(
         ["F-n.autoattack", *(f"F-n.{way}-cifar" for way in ("readout", "pgd", "argmax", "native"))],
         "not at smoke scale",
     ),
+    **dict.fromkeys(
+        (each.id for each in find("co-correlation").claims if each.id.endswith(("-mnist", "-cifar"))),
+        "not at smoke scale: test_acting.py",
+    ),
+    **dict.fromkeys(("F-v.random-mnist", "F-v.deterministic-mnist"), "not at smoke scale"),
     **dict.fromkeys(
         (claim.id for claim in find("margin").claims), "two worlds of its own, in test_margin.py"
     ),
@@ -156,7 +205,7 @@ def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
     for measure in grid.probe.measures:
         options: Mapping[str, Any] = measure
         name = options["name"]
-        if name == "robust-accuracy":
+        if name in ("robust-accuracy", "certified-accuracy"):
             found[name] = {repr(eps): "share" for eps in options["eps"]}
         elif name == "risk-bound":
             sides = {
@@ -176,11 +225,21 @@ def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
             found[name] = {
                 f"{how}@{eps}": "share" for how, clean in ways.items() for eps in (*clean, *options["eps"])
             }
+        elif name == "seam-profile":
+            before = f"{options['label']}:" if options["label"] else ""
+            found.setdefault(name, {})
+            found[name] = {
+                **found[name],
+                **{f"{before}{seam}:co_correlation": "share" for seam in options["seams"]},
+            }
         elif name == "norm-kkt":
             found[name] = {**found.get(name, {}), **{f"total:{norm}": "share" for norm in options["norms"]}}
-        elif name == "attacker-radii":
-            ends = ("exact",) if grid.model.name == "mlp" else ("certified", "attacked")
+        elif name in ("attacker-radii", "exact-radii"):
+            ends = ("exact",) if name == "attacker-radii" else ("certified", "exact", "attacked")
             found[name] = {f"{p}:{end}": "positive" for p in ("1", "2", "inf") for end in ends}
+        elif name == "collaboration":
+            factors = {**_FACTORS, "energy": "positive"}
+            found[name] = {f"{options['seam']}:{key}": kind for key, kind in factors.items()}
         elif name in _KEYS:
             found[name] = _KEYS[name]
     return found

@@ -68,6 +68,30 @@ def test_a_margin_that_still_grows_is_left_open() -> None:
     assert shrunk == pytest.approx((52 / 102) ** 0.5, rel=0.02)
 
 
+def test_five_steps_are_as_good_as_exact_factors_or_they_are_not() -> None:
+    def rows(share: float) -> list[dict[str, Any]]:
+        exact = margins("classes-polar", lambda *_: 0.9)
+        return exact + margins("classes-muon", lambda *_: share)
+
+    assert asked("O-d.steps", rows(0.9)).verdict is Verdict.HOLDS
+    assert asked("O-d.steps", rows(0.8)).verdict is Verdict.FAILS
+    assert asked("O-d.steps", rows(0.95)).verdict is Verdict.FAILS
+
+
+@pytest.mark.parametrize(
+    ("size", "meant"), [(10.0, Verdict.HOLDS), (7.0, Verdict.FAILS), (12.0, Verdict.FAILS)]
+)
+def test_adamw_fills_a_box_of_one_over_its_decay(size: float, meant: Verdict) -> None:
+    """q_min is size times its margin 1.8 in L∞, and λ is 0.1."""
+    rows = margins("binary-adamw", lambda *_: 0.9)
+    rows += [
+        row("binary-adamw", seed, step, "norm-margins", "smallest", 1.8 * size)
+        for seed in SEEDS
+        for step in STEPS
+    ]
+    assert asked("O-b.adamw", rows).verdict is meant
+
+
 def residuals(part: str, own: str, value: Callable[[int], float]) -> list[dict[str, Any]]:
     return [
         row(part, seed, step, "norm-kkt", f"total:{own}", value(step) + 1e-4 * seed)
@@ -132,15 +156,50 @@ def test_adam_turns_where_gradients_are_as_small_as_epsilon() -> None:
         asked("O-e.crossing", rows(-9.0))
 
 
-def test_rules_that_remember_follow_the_loss_itself() -> None:
-    for grid in find("optimisers").grids("laptop", "paper"):
-        training = grid.training
-        memory = {"adam", "muon"} | (
-            {"sign-descent"} if getattr(training.optimizer, "momentum", 0) else set()
-        )
-        assert (training.objective == "loss") == (training.optimizer.name in memory), grid.part
-        assert training.dtype == "float64"
-        assert training.rate.name == "power"
+def test_rules_that_remember_keep_their_memory_in_units_of_the_loss() -> None:
+    for scale in ("laptop", "paper"):
+        for grid in find("optimisers").grids(scale, "paper"):
+            training = grid.training
+            remembers = (training.optimizer.forgetting or 0) > 0
+            assert (training.objective == "framed-loss") == remembers, grid.part
+            assert training.dtype == "float64" or grid.part.startswith("resnet")
+            assert training.rate.name == "power"
+
+
+def pictures(part: str, rise: float, loss: float) -> list[dict[str, Any]]:
+    found = []
+    for seed in SEEDS:
+        for step, gained in ((0, 0.0), (40 + seed, rise)):  # every network ends at a step of its own
+            values = {
+                ("collaboration", "pool:co_correlation"): 0.5 + gained + 1e-4 * seed,
+                ("collaboration", "pool:energy"): 2.0,
+                ("stable-rank", "stem.0.weight"): 3.0,
+                ("stable-rank", "output.weight"): 1.0,
+                ("sharpness", ""): 4.0,
+                ("accuracy", ""): 0.9,
+                ("loss", "mean"): loss,
+                ("loss", "log10"): -0.7,
+            }
+            found += [row(part, seed, step, *name, value) for name, value in values.items()]
+    return found
+
+
+@pytest.mark.parametrize("name", ["mnist", "resnet"])
+def test_co_correlation_is_compared_at_equal_loss(name: str) -> None:
+    part, claim = f"{name}-sign", f"O-j.{name}-sign"
+    found = asked(claim, pictures(part, 0.2, 0.19))
+    assert found.verdict is Verdict.HOLDS
+    assert "stable rank 3.0" in found.note
+    assert asked(claim, pictures(part, -0.2, 0.19)).verdict is Verdict.FAILS
+    with pytest.raises(InputError, match="did not come to a loss"):
+        asked(claim, pictures(part, 0.2, 0.4))
+
+
+@pytest.mark.parametrize("rule", ["gd", "sign", "coordinate", "spectral", "adam"])
+def test_three_layers_are_judged_beside_two(rule: str) -> None:
+    part, own = f"deep-{rule}", RULES[rule].norm
+    assert asked(f"O-g.deep-{rule}", residuals(part, own, lambda _: 0.05)).verdict is Verdict.HOLDS
+    assert asked(f"O-g.deep-{rule}", residuals(part, own, lambda _: 0.3)).verdict is Verdict.FAILS
 
 
 @pytest.mark.full

@@ -45,15 +45,19 @@ def stops_at_the_edge(threshold: float, step: int) -> float:
         ("B-a.reaches", stops_at_the_edge, Verdict.HOLDS),
         ("B-a.reaches", lambda threshold, step: min(10.0 + 2 * step, 0.95 * threshold), Verdict.FAILS),
         ("B-a.reaches-linear", stops_at_the_edge, Verdict.HOLDS),
+        ("B-a.reaches-images", stops_at_the_edge, Verdict.HOLDS),
+        ("B-a.reaches-images", lambda threshold, step: min(10.0 + 2 * step, 0.9 * threshold), Verdict.FAILS),
+        ("B-b.hovers-images", stops_at_the_edge, Verdict.HOLDS),
+        ("B-b.hovers-images", lambda _, step: 10.0 + 2 * step, Verdict.FAILS),
         ("B-a.reaches-linear", lambda threshold, step: min(10.0 + 2 * step, 0.9 * threshold), Verdict.FAILS),
         ("B-b.hovers", stops_at_the_edge, Verdict.HOLDS),
         ("B-b.hovers-linear", stops_at_the_edge, Verdict.HOLDS),
         ("B-b.hovers", lambda _, step: 10.0 + 2 * step, Verdict.FAILS),  # goes on beyond the edge
         ("B-a.rises", stops_at_the_edge, Verdict.HOLDS),
         ("B-a.rises", lambda _, step: 50.0 - 0.4 * step, Verdict.FAILS),
-        ("B-c.heavy-ball", lambda threshold, step: min(10.0 + 4 * step, 1.95 * threshold), Verdict.HOLDS),
+        ("B-c.heavy-ball", lambda threshold, step: min(10.0 + 4 * step, 1.55 * threshold), Verdict.HOLDS),
         ("B-c.heavy-ball", stops_at_the_edge, Verdict.UNDECIDED),  # at 2/η, never at its own threshold
-        ("B-c.nesterov", lambda threshold, step: min(10.0 + 4 * step, 0.7 * threshold), Verdict.HOLDS),
+        ("B-c.nesterov", lambda threshold, step: min(10.0 + 4 * step, 0.78 * threshold), Verdict.HOLDS),
         ("B-c.nesterov", lambda threshold, step: min(10.0 + 4 * step, 2 * threshold), Verdict.FAILS),
         ("B-d.late", lambda _, step: 20.0 - 0.1 * abs(step - 20), Verdict.HOLDS),
     ],
@@ -127,14 +131,16 @@ def grokking_records(jump: Callable[[float, float], float], *, after: float) -> 
     """Networks that fit at step 10 and generalise at ``jump(α, λ)`` of 1000 steps; the rest changes by ``after``."""
     rows: list[dict[str, Any]] = []
     readings = [("late-generalisation", "margin"), ("late-generalisation", "frequency")]
-    readings += [("stable-rank", "hidden1.weight"), ("attacked-radius", "relative")]
+    readings += [("stable-rank", "hidden1.weight"), ("robustness-profile", "relative:2")]
+    readings += [("robustness-profile", f"attacked:{norm}") for norm in ("2", "inf")]
     for gain, decay, seed in itertools.product((1.0, 2.0), (1.5, 3.0), range(10)):
-        about = {"gain": gain, "weight_decay": decay, "seed": seed}
+        about = {"gain": gain, "weight_decay": decay, "learning_rate": 1.0, "seed": seed}
         when = jump(gain, decay) + 0.1 * seed
         for step in range(0, 1001, 10):
             values = {("late-generalisation", "seen"): float(step >= 10)}
             values |= {("late-generalisation", "unseen"): float(step >= when)}
             values |= dict.fromkeys(readings, 1.0 + after * (step >= when))
+            values |= {("robustness-profile", "attacked:inf"): 1.0 + 1.5 * after * (step >= when)}
             rows += [
                 {**about, "step": step, "measure": measure, "key": key, "value": value}
                 for (measure, key), value in values.items()
@@ -145,11 +151,61 @@ def grokking_records(jump: Callable[[float, float], float], *, after: float) -> 
 def test_generalising_late_holds_and_at_once_fails() -> None:
     late = grokking_records(lambda gain, decay: 200 * gain / decay, after=0.5)
     soon = grokking_records(lambda gain, decay: 4 * decay / gain, after=-0.5)
-    for claim in ("B-h", "B-i.start", "B-i.decay", "B-j.margin", "B-j.frequency", "B-o"):
+    for claim in (
+        *("B-h", "B-h.transformer", "B-h.descent", "B-i.start", "B-i.decay"),
+        *("B-j.margin", "B-j.frequency", "B-o", "B-o.descent", "B-p.relu"),
+    ):
         assert CLAIMS[claim](late).verdict is Verdict.HOLDS, claim
         assert CLAIMS[claim](soon).verdict is Verdict.FAILS, claim
     assert CLAIMS["B-j.rank"](late).verdict is Verdict.FAILS
     assert CLAIMS["B-j.rank"](soon).verdict is Verdict.HOLDS
+
+
+def test_the_delay_is_log_of_the_start_over_decay_or_not() -> None:
+    right = grokking_records(lambda gain, decay: 10 + 100 * decay * math.log(2 * gain), after=0.0)
+    usual = right.with_columns(weight_decay=0.01 / polars.col("weight_decay"))
+    twice = usual.with_columns(weight_decay=3 * polars.col("weight_decay"))
+    assert CLAIMS["B-i.limit"](usual).effect == pytest.approx(1.0, abs=0.1)
+    assert CLAIMS["B-i.limit"](usual).verdict is Verdict.HOLDS
+    assert CLAIMS["B-i.limit"](twice).verdict is Verdict.FAILS
+
+
+@pytest.mark.parametrize(("grown", "expected"), [(0.3, Verdict.HOLDS), (0.0, Verdict.FAILS)])
+def test_accuracy_without_decay_grows_or_stays(grown: float, expected: Verdict) -> None:
+    frame = grokking_records(lambda *_: 5000.0, after=0.0).filter(
+        (polars.col("weight_decay") == 3.0) & (polars.col("gain") == 1.0)
+    )
+    late = (polars.col("key") == "unseen") & (polars.col("step") > 100)
+    frame = frame.with_columns(value=polars.when(late).then(grown).otherwise("value")).drop("weight_decay")
+    assert CLAIMS["B-h.without-decay"](frame).verdict is expected
+
+
+@pytest.mark.parametrize(("late", "expected"), [(400, Verdict.HOLDS), (20, Verdict.FAILS)])
+def test_images_are_generalised_late_or_at_once(late: int, expected: Verdict) -> None:
+    rows: list[dict[str, Any]] = []
+    for seed, step in itertools.product(range(10), range(0, 1001, 10)):
+        about = {"weight_decay": 0.1, "seed": seed, "step": step}
+        values = {("steps", "log10_loss"): -2.0 * (step >= 10), ("accuracy", ""): 0.1 + 0.8 * (step >= late)}
+        rows += [{**about, "measure": m, "key": k, "value": value} for (m, k), value in values.items()]
+    assert CLAIMS["B-h.images"](polars.DataFrame(rows)).verdict is expected
+
+
+def trace_records(falls: bool, *, error: float) -> polars.DataFrame:
+    """tr H from 40 to 20, or still, once the loss is small; without noise it stays."""
+    rows: list[dict[str, Any]] = []
+    for noise, seed, step in itertools.product((0.0, 0.2), range(10), range(0, 101, 10)):
+        about = {"label_noise": noise, "seed": seed, "step": step}
+        trace = 40.0 - 0.2 * step * (noise > 0 and falls) + 0.01 * seed
+        rows.append({**about, "measure": "hessian-trace", "key": "", "value": trace, "error": error})
+        rows.append({**about, "measure": "loss", "key": "mean", "value": 1.0 / (1 + step), "error": None})
+    return polars.DataFrame(rows)
+
+
+def test_a_trace_falls_by_more_than_its_interval_or_not() -> None:
+    for claim in ("B-d.min", "B-d.min-arms"):
+        assert CLAIMS[claim](trace_records(True, error=1.0)).verdict is Verdict.HOLDS, claim
+        assert CLAIMS[claim](trace_records(False, error=1.0)).verdict is Verdict.FAILS, claim
+        assert CLAIMS[claim](trace_records(True, error=15.0)).verdict is Verdict.FAILS, claim
 
 
 def test_networks_that_never_generalise_do_not_do_so_late() -> None:

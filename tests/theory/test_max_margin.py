@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from undertow.core.errors import InputError
 from undertow.data.separable import separable
 from undertow.data.separable_classes import separable_classes
 from undertow.theory.max_margin import margin_rows, max_margin
+from undertow.theory.spectral_margin import central_path
 from undertow.theory.weight_norms import WEIGHT_NORMS, WeightNorm, as_weight_norm, dual_norm, weight_norm
 
 
@@ -87,10 +89,37 @@ def test_a_second_solver_finds_the_same_in_every_norm() -> None:
 
 def test_one_row_of_weights_has_its_length_as_spectral_norm() -> None:
     rows = rows_of(0, 2)
-    for shape in [(1, 6), (6, 1)]:
-        assert max_margin(rows, norm="spectral", shapes=[shape]).value == pytest.approx(
-            max_margin(rows, norm=2).value, rel=1e-6
-        )
+    best = max_margin(rows, norm=2).value
+    for shape in [(1, 6), (6, 1), (6,)]:
+        assert max_margin(rows, norm="spectral", shapes=[shape]).value == pytest.approx(best, rel=1e-9)
+    w, _ = central_path(rows.numpy() / float(rows.abs().max()), [(1, 6)])  # which is not taken for one row
+    assert float((rows.numpy() @ w).min()) / float(np.linalg.norm(w)) == pytest.approx(best, rel=1e-6)
+
+
+def test_a_layerwise_maximum_is_proved_and_found_by_a_second_solver() -> None:
+    """Two layers of four and two weights, each in a ball of its own: SLSQP on max t, A w ≥ t."""
+    rows, shapes = rows_of(3, 2), [(2, 2), (2, 1)]
+    found = max_margin(rows, norm="layerwise", shapes=shapes)
+    assert found.value <= found.upper <= found.value * (1 + 1e-5)
+    solved = minimize(
+        lambda z: -z[-1],
+        np.full(7, 0.01),
+        constraints=[
+            {"type": "ineq", "fun": lambda z: rows.numpy() @ z[:-1] - z[-1]},
+            {"type": "ineq", "fun": lambda z: np.array([1 - z[:4] @ z[:4], 1 - z[4:6] @ z[4:6]])},
+        ],
+        options={"maxiter": 1000, "ftol": 1e-12},
+    )
+    assert -solved.fun == pytest.approx(found.value, rel=1e-5)
+    assert found.value > max_margin(rows, norm=2).value  # of one ball alone
+    one = max_margin(rows, norm="layerwise", shapes=[(2, 3)]).value
+    assert one == pytest.approx(max_margin(rows, norm=2).value, rel=1e-9)
+
+
+@pytest.mark.parametrize("given", [None, True, 3, "nuclear", float("nan"), [2]])
+def test_what_is_no_norm_is_refused_in_a_sentence(given: Any) -> None:
+    with pytest.raises(InputError, match="is no norm of weights"):
+        as_weight_norm(given)
 
 
 @pytest.mark.parametrize("norm", WEIGHT_NORMS)

@@ -12,8 +12,9 @@ from torch import Tensor
 from tests.training import cases
 from tests.training.cases import data, recipe, trained, weights
 from undertow.core.precision import matmul_precision
-from undertow.training import Recipe, Trainer
+from undertow.training import CollaborationPenalty, EnergyPenalty, JacobianPenalty, Recipe, Trainer
 from undertow.training import trainer as trainer_module
+from undertow.training.adversarial import AdversarialTraining
 from undertow.training.capture import capture
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -64,6 +65,35 @@ def test_a_gpu_trains_as_a_cpu_does(optimizer: str, shuffle: bool) -> None:
     assert on_gpu._replay is not None
     assert largest_difference(on_gpu, trained(networks("cpu", optimizer=optimizer, shuffle=shuffle))) < 1e-10
     assert on_gpu.network(0).get_parameter("hidden1.weight").is_cuda
+
+
+ADDED: dict[str, dict[str, object]] = {
+    "jacobian": {"penalty": JacobianPenalty(0.1)},
+    "energy": {"penalty": EnergyPenalty(0.1)},
+    "collaboration": {"penalty": CollaborationPenalty("activation1", 0.1)},
+    "adversary": {"adversary": AdversarialTraining(eps=0.2, steps=2)},
+}
+
+
+@pytest.mark.parametrize("added", ADDED)
+@pytest.mark.parametrize("optimizer", ["gd", "sgd"])
+def test_a_replayed_step_draws_and_remembers_by_its_turn(
+    optimizer: str, added: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = trained(networks("cpu", optimizer=optimizer, **ADDED[added]))
+    monkeypatch.setattr(trainer_module, "capture", lambda step, *, changed: step)  # noqa: ARG005
+    replayed = networks("cpu", optimizer=optimizer, **ADDED[added])
+    replayed._may_capture = True
+    assert largest_difference(trained(replayed), expected) == 0
+
+
+@needs_cuda
+@pytest.mark.parametrize("added", ADDED)
+@pytest.mark.parametrize("optimizer", ["gd", "sgd", "adam"])
+def test_penalties_and_adversaries_are_captured(optimizer: str, added: str) -> None:
+    on_gpu = trained(networks("cuda", optimizer=optimizer, **ADDED[added]))
+    assert on_gpu._replay is not None
+    assert largest_difference(on_gpu, trained(networks("cpu", optimizer=optimizer, **ADDED[added]))) < 1e-9
 
 
 @needs_cuda

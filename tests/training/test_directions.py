@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from torch.nn.functional import cross_entropy
 from tests.training import cases
 from tests.training.cases import data, trained, weights
 from undertow.core.errors import ConfigError
+from undertow.models import Gaussian, mlp
 from undertow.training import Recipe, Trainer
 from undertow.training.batches import epoch_order
 from undertow.training.directions import (
@@ -31,6 +33,7 @@ from undertow.training.directions import (
     Sam,
     SignDescent,
     SpectralDescent,
+    SteadyDescent,
     find_direction,
     names_of,
 )
@@ -145,6 +148,11 @@ def normalised(gradients: list[Tensor]) -> list[Tensor]:
     return [each / length for each in gradients]
 
 
+def equal_falls(gradients: list[Tensor]) -> list[Tensor]:
+    square = torch.cat([each.flatten() for each in gradients]).square().sum()
+    return [each / square for each in gradients]
+
+
 def steepest_coordinate(gradients: list[Tensor]) -> list[Tensor]:
     largest = torch.cat([each.flatten() for each in gradients]).abs().max()
     return [each.sign() * (each.abs() == largest) for each in gradients]
@@ -160,34 +168,44 @@ def polar(gradients: list[Tensor]) -> list[Tensor]:
     return found
 
 
-def muon_loop(network: nn.Module) -> Update:
-    """Jordan's loop for matrices, torch's Adam for the rest."""
-    matrices = [each for each in network.parameters() if each.dim() > 1]
-    others = [each for each in network.parameters() if each.dim() == 1]
-    adam = torch.optim.Adam(others, lr=0.02) if others else None
-    buffers = [torch.zeros_like(each) for each in matrices]
+def muon_loop(*, exact: bool) -> Callable[[nn.Module], Update]:
+    """Jordan's loop for matrices, or with the SVD's polar factors, and torch's Adam for the rest."""
 
-    def update(network: nn.Module, x: Tensor, y: Tensor) -> None:
-        network.zero_grad()
-        cross_entropy(network(x), y).backward()  # type: ignore[no-untyped-call]
-        if adam is not None:
-            adam.step()
-        with torch.no_grad():
-            for weight, buffer in zip(matrices, buffers, strict=True):
-                assert weight.grad is not None
-                buffer.mul_(0.95).add_(weight.grad)
-                g = (weight.grad + 0.95 * buffer).flatten(1)
-                z = g / g.norm()
-                for _ in range(5):
-                    gram = z @ z.T
-                    z = 3.4445 * z + (-4.7750 * gram + 2.0315 * gram @ gram) @ z
-                weight.sub_(0.02 * max(1, g.shape[0] / g.shape[1]) ** 0.5 * z.view_as(weight))
+    def make(network: nn.Module) -> Update:
+        matrices = [each for each in network.parameters() if each.dim() > 1]
+        others = [each for each in network.parameters() if each.dim() == 1]
+        adam = torch.optim.Adam(others, lr=0.02) if others else None
+        buffers = [torch.zeros_like(each) for each in matrices]
 
-    return update
+        def update(network: nn.Module, x: Tensor, y: Tensor) -> None:
+            network.zero_grad()
+            cross_entropy(network(x), y).backward()  # type: ignore[no-untyped-call]
+            if adam is not None:
+                adam.step()
+            with torch.no_grad():
+                for weight, buffer in zip(matrices, buffers, strict=True):
+                    assert weight.grad is not None
+                    buffer.mul_(0.95).add_(weight.grad)
+                    g = (weight.grad + 0.95 * buffer).flatten(1)
+                    z = polar([g])[0] if exact else newton_schulz(g)
+                    weight.sub_(0.02 * max(1, g.shape[0] / g.shape[1]) ** 0.5 * z.view_as(weight))
+
+        return update
+
+    return make
+
+
+def newton_schulz(g: Tensor) -> Tensor:
+    z = g / g.norm()
+    for _ in range(5):
+        gram = z @ z.T
+        z = 3.4445 * z + (-4.7750 * gram + 2.0315 * gram @ gram) @ z
+    return z
 
 
 REFERENCES |= {
     "normalised": (NormalisedDescent(), geometry(normalised)),
+    "steady": (SteadyDescent(longest=1e6), geometry(equal_falls)),
     "sign": (SignDescent(), geometry(lambda gradients: [each.sign() for each in gradients])),
     "signum": (
         SignDescent(momentum=0.9, weight_decay=0.1),
@@ -195,9 +213,13 @@ REFERENCES |= {
     ),
     "coordinate": (CoordinateDescent(), geometry(steepest_coordinate)),
     "spectral": (SpectralDescent(), geometry(polar)),
-    "muon": (Muon(), muon_loop),
+    "muon": (Muon(), muon_loop(exact=False)),
+    "muon, exact": (Muon(exact=True), muon_loop(exact=True)),
 }
-TOLERANCE = {"spectral": 1e-8}  # singular values that rounding leaves in place of zeros are not quite 0
+TOLERANCE = {
+    "spectral": 1e-8,
+    "muon, exact": 1e-7,
+}  # singular values that rounding leaves in place of zeros are not quite 0
 
 
 @pytest.mark.parametrize("name", REFERENCES)
@@ -219,6 +241,32 @@ def test_a_direction_is_what_its_paper_says(build: cases.Build, name: str) -> No
         torch.testing.assert_close(weights(ours)[key], weight, rtol=0, atol=TOLERANCE.get(name, 1e-11))
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("members", [1, 4])
+def test_a_direction_is_the_same_on_cuda(name: str, members: int) -> None:
+    """65 steps, captured as a graph, of one network and of four as one batch."""
+    direction, make = REFERENCES[name]
+    recipes = [
+        Recipe(
+            optimizer=direction,
+            learning_rate=0.02,
+            epochs=13,
+            loss="cross-entropy",
+            batch_size=8,
+            seed=seed,
+            dtype="float64",
+        )
+        for seed in range(members)
+    ]
+    nets = [cases.dense("tanh")(seed) for seed in range(members)]
+    ours = trained(Trainer(nets, *data(), recipes, device="cuda"))
+    for member, (net, how) in enumerate(zip(nets, recipes, strict=True)):
+        for key, weight in weights(by_loop(net, how, make)).items():
+            found = weights(ours.network(member))[key].cpu()
+            torch.testing.assert_close(found, weight, rtol=0, atol=1e-6)
+
+
 def small(direction: Direction, seed: int, **changes: object) -> Recipe:
     options: dict[str, object] = {
         "optimizer": direction,
@@ -234,7 +282,19 @@ def small(direction: Direction, seed: int, **changes: object) -> Recipe:
 
 
 @pytest.mark.parametrize(
-    "name", ["decayed", "adamw", "sam", "normalised", "signum", "coordinate", "spectral", "muon"]
+    "name",
+    [
+        "decayed",
+        "adamw",
+        "sam",
+        "normalised",
+        "steady",
+        "signum",
+        "coordinate",
+        "spectral",
+        "muon",
+        "muon, exact",
+    ],
 )
 def test_members_step_as_each_does_alone(name: str) -> None:
     direction = REFERENCES[name][0]
@@ -365,3 +425,27 @@ def test_a_polar_factor_is_the_svds_whatever_its_units(shape: tuple[int, int]) -
         for ours, matrix in zip(polar_factor(unit * matrices), matrices, strict=True):
             torch.testing.assert_close(ours, polar([matrix])[0], rtol=0, atol=1e-6)
     assert torch.equal(polar_factor(torch.zeros(1, *shape)), torch.zeros(1, *shape))
+
+
+def test_steady_steps_lower_the_log_loss_by_their_rate_and_keep_the_time() -> None:
+    """On one point with one weight log L = −w nearly, and t = Σ η/L is known."""
+    x, y = torch.ones(1, 1), torch.ones(1)
+    net = mlp(
+        inputs=1, widths=[], outputs=1, init=Gaussian(0.0), generator=torch.Generator(), dtype=torch.float64
+    )
+    with torch.no_grad():
+        next(net.parameters()).fill_(50.0)
+    how = Recipe(
+        optimizer=SteadyDescent(longest=1.0),
+        learning_rate=0.5,
+        epochs=8,
+        loss="exponential",
+        dtype="float64",
+        objective="log-loss",
+    )
+    ours = trained(Trainer([net], x, y, [how]))
+    assert float(ours.log_loss()) == pytest.approx(-54.0)
+    assert ours.log_time()[0] == pytest.approx(math.log(sum(0.5 * math.exp(50 + 0.5 * k) for k in range(8))))
+    short = Recipe(**{**how.model_dump(), "optimizer": SteadyDescent(longest=1e-3), "epochs": 1})
+    moved = trained(Trainer([net], x, y, [short])).network(0).get_parameter("output.weight")
+    assert float(moved.detach()) == pytest.approx(50 * 1.001)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -14,10 +15,11 @@ from tests.training import cases
 from tests.training.cases import data, recipe, trained, weights
 from undertow.core.errors import ConfigError, InputError, ModelError, StoreError
 from undertow.models import mlp
-from undertow.training import Recipe, Trainer, log_mean_loss
+from undertow.training import LossBased, Recipe, Trainer, log_mean_loss
 from undertow.training import step as step_module
 from undertow.training.batches import Batches, epoch_order
 from undertow.training.ensemble import Ensemble
+from undertow.training.mapped import stack_networks
 from undertow.training.stacked import StackedMLP, dense_layers
 from undertow.training.step import Step
 
@@ -40,6 +42,8 @@ def by_torch(network: nn.Module, x: Tensor, y: Tensor, how: Recipe) -> nn.Module
             optimizer.zero_grad()
             nn.functional.cross_entropy(network(x[rows].double()), y[rows]).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
+        if epoch + 1 == how.batch_statistics_epochs:
+            network.eval()
     return network
 
 
@@ -169,6 +173,46 @@ def test_a_step_added_to_the_weights_in_place_is_the_same() -> None:
         assert not torch.equal(weight[0], weights(cases.dense("leaky-relu")(0))[name].double())
 
 
+@pytest.mark.parametrize("settings", [{"rate": LossBased()}, {"objective": "log-loss"}, {}])
+@pytest.mark.parametrize("architecture", ["dense-tanh", "convolutional"])
+def test_weights_moved_where_the_gradient_is_computed_move_as_others_do(
+    architecture: str, settings: dict[str, Any]
+) -> None:
+    """Also in the log domain and where epochs may be taken back, as a GPU does it."""
+    x, y = data()
+    results = []
+    for in_place in (True, False):
+        stack = stack_networks(
+            [cases.ARCHITECTURES[architecture](seed) for seed in range(3)],
+            frozen=(),
+            dtype=torch.float64,
+            device=torch.device("cpu"),
+        )
+        batches = Batches(x.double(), y, size=8, seeds=None)
+        hows = [recipe(learning_rate=rate, **settings) for rate in (0.1, 0.02, 0.5)]
+        step = Step(stack, hows, batches, in_place=in_place)
+        with torch.no_grad():
+            for number in range(2 * batches.per_epoch):
+                step.take(*batches.picked(step.count) if batches.full(number) else batches.at(number))
+        results.append((stack.weights, step.log_time()))
+    for name, weight in results[0][0].items():
+        torch.testing.assert_close(weight, results[1][0][name], rtol=1e-11, atol=1e-13)
+        assert not torch.equal(weight[0], weights(cases.ARCHITECTURES[architecture](0))[name].double())
+    torch.testing.assert_close(results[0][1], results[1][1])
+
+
+@pytest.mark.full
+def test_a_compiled_step_is_the_step_up_to_rounding() -> None:
+    x, y = data()
+    networks = [cases.ARCHITECTURES["convolutional"](seed) for seed in range(2)]
+    ours, theirs = (
+        trained(Trainer(networks, x, y, [recipe(seed=1, compiled=compiled)] * 2))
+        for compiled in (True, False)
+    )
+    for name, weight in weights(ours.network(1)).items():
+        torch.testing.assert_close(weight, weights(theirs.network(1))[name], rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("optimizer", cases.OPTIMIZERS)
 @pytest.mark.parametrize("architecture", ["dense-tanh", "convolutional"])
 @pytest.mark.parametrize("stop", [0, 1, 7, 14])
@@ -286,13 +330,17 @@ def normalised(seed: int) -> nn.Module:
         return nn.Sequential(*layers).double().train()
 
 
+@pytest.mark.parametrize("epochs", [None, 1])
 @pytest.mark.parametrize("make", [normalised, lambda seed: cases.convolutional(seed).double().train()])
 def test_batch_norm_in_train_mode_is_trained_as_torch_does_and_only_by_steps(
-    make: Callable[[int], nn.Module],
+    make: Callable[[int], nn.Module], epochs: int | None
 ) -> None:
+    """Through all epochs, or in eval mode after the first; a restored run is in the mode of its step."""
     x, y = data()
     networks = [make(seed) for seed in range(2)]
-    hows = [recipe(optimizer="sgd", momentum=0.9, seed=seed) for seed in range(2)]
+    hows = [
+        recipe(optimizer="sgd", momentum=0.9, seed=seed, batch_statistics_epochs=epochs) for seed in range(2)
+    ]
     trainer = Trainer(networks, x, y, hows)
     halfway = trainer.total_steps // 2
     trainer.advance(halfway)

@@ -19,12 +19,9 @@ from undertow.adversary.attacks.line import try_lines
 from undertow.adversary.attacks.refine import reach_out, refine, shrink
 from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.certificates.as_executed import rounded_radii
-from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.estimate import estimated_radii
-from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
-from undertow.adversary.certificates.neuron_splits import kinked_neurons
-from undertow.adversary.certificates.refined import refined_radii
+from undertow.adversary.certificates.proved_radii import certify, certify_by_cases, named_proof
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.closest import first_examples
 from undertow.adversary.contradictions import contradictions_between
@@ -38,10 +35,6 @@ from undertow.core.outputs import OutputChoice
 __all__ = ["Robustness", "robustness"]
 
 _NARROW = 64  # hidden neurons up to which exact="auto" tries
-_FEW, _ROUNDS = (
-    32,
-    6,
-)  # neurons up to which deeper networks are proved case by case, and how many are split in turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +59,8 @@ class Robustness:
     status: tuple[str, ...] | tuple[tuple[str, ...], ...]
     """Of ``exact``, per sample: "exact", "time-limit", "none-found" (in a very large ball) or "not-tried"."""
     certificate: str
-    """How ``certified`` was proved: "linear-exact", "crown" (linear bounds), or "none: …" with the reason."""
+    """How ``certified`` was proved: "linear-exact"; "crown" (linear bounds), with what was added to it: "slopes by
+    ascent", "coupled by the L2 ball", "case by case"; or "none: …" with the reason."""
     contradictions: tuple[str, ...]
     """A sentence for each sample whose sides contradict each other beyond rounding: one of them is wrong."""
     norm: float
@@ -106,7 +100,8 @@ def robustness(
         x, y: samples (N, …) in raw units, and their labels; of token ids radii are in the space of the embedding.
         norm: 1, 2 or "inf".
         exact: whether to solve two-layer networks, by branch and bound for L2 and a mixed-integer program for L1 and
-            L∞; "auto" does so up to 64 neurons. True also proves deeper networks of up to 32 neurons case by case.
+            L∞; "auto" does so up to 64 neurons. True also proves radii of up to 32 neurons, in any number of layers,
+            case by case.
         seconds: for each network, shared by its samples: what exact radii may take.
         shorten: False saves most of the cost of the attack: where there is a certificate, DeepFool and its weakest
             points are left, about 1 % longer.
@@ -141,9 +136,13 @@ def robustness(
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
         graphs, reason = graphs_of(classifier, x)
-        certified, proved = _certify(graphs, search, x, exact)
+        refined = [not graph.linear and _solvable(graph, x, exact) is None for graph in graphs]
+        certified, proved = certify(graphs, search, x, refined)
         estimate, steepest = estimated_radii(search)
         _attack(search, graphs, certified, estimate, x.shape[1:], shorten=shorten)
+        by_cases = False
+        if exact is True:
+            certified, by_cases = certify_by_cases(graphs, search, x, certified, seconds)
         values, statuses = _solve(graphs, search, x, exact, seconds)
         rounding, artefact = rounded_radii(classifier, search, x, steepest)
     sides = {
@@ -153,9 +152,8 @@ def robustness(
         "exact": values,
         "rounding": torch.maximum(rounding, _missing(search, certified, artefact)),
     }
-    return _bracket(
-        search, sides, statuses, _named(graphs, scorer.bounds, reason), x, many=classifier.several
-    )
+    certificate = named_proof(graphs, reason, search, refined=any(refined), by_cases=by_cases)
+    return _bracket(search, sides, statuses, certificate, x, many=classifier.several)
 
 
 def joined_brackets(parts: Sequence[Robustness]) -> Robustness:
@@ -200,32 +198,6 @@ def _bracket(
         contradictions=contradictions,
         norm=search.norm,
     )
-
-
-def _certify(
-    graphs: Sequence[NetworkGraph], search: Search, x: Tensor, exact: bool | str
-) -> tuple[Tensor, Tensor]:
-    """Proved lower bounds (M, N), and whether each is more than nothing; clean errors are proved to have radius 0."""
-    right = search.margin > 0
-    certified, proved = torch.zeros_like(search.distance), ~right
-    for member, graph in enumerate(graphs):
-        proved[member] = True
-        own = right[member]
-        if bool(own.any()):
-            box = search.scorer.bounds
-            found = certified_radii(graph, x[own], search.y[own], search.norm, box)
-            if _solvable(graph, x, exact) is None and not graph.linear:
-                bounds = LinearBounds(graph, search.norm, box)
-                rounds = _ROUNDS if exact is True and 0 < kinked_neurons(bounds) <= _FEW else 0
-                found = refined_radii(bounds, x[own].double(), search.y[own], found, rounds=rounds)
-            certified[member, own] = found
-    return certified, proved
-
-
-def _named(graphs: Sequence[NetworkGraph], box: tuple[float, float] | None, reason: str) -> str:
-    if not graphs:
-        return f"none: {reason}"
-    return "linear-exact" if all(graph.linear for graph in graphs) and box is None else "crown"
 
 
 def _attack(

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from undertow import __version__
-from undertow.cli.run_options import AS_USUAL, HowToRun, Json, Offline, Runs
+from undertow.cli.run_options import AS_PUBLISHED, AS_USUAL, HowToRun, Json, Offline, OwnTable, Runs
 from undertow.core.errors import ConfigError
 
 __all__ = ["app"]
@@ -46,6 +46,7 @@ def reproduce(
     seeds: int | None = None,
     first_seed: int | None = None,
     runs: Path = Path("runs"),
+    own: OwnTable = AS_PUBLISHED,
     how: HowToRun = AS_USUAL,
 ) -> int:
     """Run a study, or go on with it; draw its figures and judge its claims.
@@ -70,8 +71,12 @@ def reproduce(
     from undertow.cli.sweeps import on_seeds, run_studies
     from undertow.studies import find
 
-    grids = on_seeds(runs, find(study).grids(scale, variant, parts=part), count=seeds, first=first_seed)
-    return run_studies(runs, list(grids), how)
+    table = own.settings()
+    if table is None:
+        grids = find(study).grids(scale, variant, parts=part)
+    else:
+        grids = (find(study).grid_on(table, scale, variant),)
+    return run_studies(runs, list(on_seeds(runs, grids, count=seeds, first=first_seed)), how)
 
 
 @app.command

@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-__all__ = ["AS_USUAL", "HowToRun", "Json", "Offline", "Runs"]
+from undertow.core.errors import ConfigError
+
+__all__ = ["AS_PUBLISHED", "AS_USUAL", "HowToRun", "Json", "Offline", "OwnTable", "Runs"]
 
 Runs = Annotated[Path, Parameter(help="The folder of the runs.")]
 Json = Annotated[bool, Parameter(help="Print for machines.")]
@@ -53,4 +55,44 @@ class HowToRun:
         return words + ["--offline"] * self.offline
 
 
-AS_USUAL = HowToRun()
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class OwnTable:
+    """A table of one's own in place of the study's data.
+
+    Parameters
+    ----------
+    data: Literal["table"]
+        Run the study on a table, and on nothing else.
+    path: Path
+        Its file: CSV, Parquet or NPZ.
+    label: str
+        The column of classes.
+    unlabelled_as: str
+        The class of rows without a label, which are otherwise left out.
+    """
+
+    data: Literal["table"] | None = None
+    path: Path | None = None
+    label: str | None = None
+    unlabelled_as: str | None = None
+
+    def settings(self) -> dict[str, str] | None:
+        """What the data's section is told; None where no table is asked for.
+
+        >>> OwnTable(data="table", path=Path("my.csv"), label="outcome").settings()
+        {'path': 'my.csv', 'label': 'outcome'}
+        """
+        given = {"path": self.path, "label": self.label, "unlabelled_as": self.unlabelled_as}
+        if self.data is None:
+            if any(given.values()):
+                raise ConfigError(
+                    "path, label and unlabelled-as are those of a table: write --data table too."
+                )
+            return None
+        if self.path is None or self.label is None:
+            raise ConfigError("a table needs --path, its file, and --label, the column of classes.")
+        return {name: str(value) for name, value in given.items() if value is not None}
+
+
+AS_USUAL, AS_PUBLISHED = HowToRun(), OwnTable()

@@ -82,7 +82,7 @@ def _written_out(given: Any) -> dict[str, Any]:
     if "only" in own:
         own["only"] = _settings_named(own["only"])
     made: Any = measure(**options)
-    return {"name": table["name"], **made.model_dump(), **own}
+    return {"name": table["name"], **made.model_dump(exclude_none=True), **own}
 
 
 def _settings_named(only: Any) -> dict[str, Any]:

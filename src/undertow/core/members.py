@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-__all__ = ["first_unlike", "over_members"]
+from undertow.core.compiling import compiled
+
+__all__ = ["convolves", "first_unlike", "one_after_another", "over_members"]
 
 State = Mapping[str, Tensor]
 _CONVOLUTIONS = (nn.modules.conv._ConvNd,)
@@ -50,24 +52,50 @@ def over_members(
     True
     """
 
-    def one(weights: dict[str, Tensor], constants: dict[str, Tensor], x: Tensor) -> Tensor:
-        outputs: Tensor = functional_call(template, (weights, constants), (x,))
-        return outputs
+    if one_by_one or convolves(template):
+        each = one_after_another(template)
+
+        def in_turn(weights: State, constants: State, x: Tensor, own: bool) -> Tensor:
+            members = len(next(iter(weights.values())))
+            return each(_apart(weights, members), _apart(constants, members), x, own)
+
+        return in_turn
 
     def mapped(weights: State, constants: State, x: Tensor, own: bool) -> Tensor:
+        one = partial(_called, template)
         outputs: Tensor = vmap(one, in_dims=(0, 0, 0 if own else None))(dict(weights), dict(constants), x)
         return outputs
 
-    def in_turn(weights: State, constants: State, x: Tensor, own: bool) -> Tensor:
-        members = len(next(iter(weights.values())))
-        states, buffers = _apart(weights, members), _apart(constants, members)
-        samples = x.unbind(0) if own else [x] * members
-        calls = [partial(one, *each) for each in zip(states, buffers, samples, strict=True)]
-        capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
-        return torch.stack(_side_by_side(calls) if capturing else [call() for call in calls])
+    return mapped
 
-    convolves = any(isinstance(module, _CONVOLUTIONS) for module in template.modules())
-    return in_turn if convolves or one_by_one else mapped
+
+def convolves(template: nn.Module) -> bool:
+    """Whether the network has a convolution."""
+    return any(isinstance(module, _CONVOLUTIONS) for module in template.modules())
+
+
+def one_after_another(
+    template: nn.Module, *, faster: bool = False
+) -> Callable[[Sequence[State], Sequence[State], Tensor, bool], Tensor]:
+    """A function of each member's parameters and buffers, samples and whether each member has samples of its own.
+
+    On a GPU, while a graph is being captured, members are branches of it. With ``faster`` the network is compiled.
+    """
+    call = compiled(partial(_called, template)) if faster else partial(_called, template)
+
+    def outputs(states: Sequence[State], buffers: Sequence[State], x: Tensor, own: bool) -> Tensor:
+        samples = x.unbind(0) if own else [x] * len(states)
+        calls = [partial(call, *each) for each in zip(states, buffers, samples, strict=True)]
+        capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
+        found = _side_by_side(calls) if capturing else [made() for made in calls]
+        return torch.stack(found) if len(found) > 1 else found[0].unsqueeze(0)
+
+    return outputs
+
+
+def _called(template: nn.Module, weights: State, constants: State, x: Tensor) -> Tensor:
+    outputs: Tensor = functional_call(template, (dict(weights), dict(constants)), (x,))
+    return outputs
 
 
 _STREAMS: dict[torch.device, list[torch.cuda.Stream]] = {}

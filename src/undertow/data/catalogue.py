@@ -7,7 +7,10 @@ from typing import Literal
 
 from undertow.core.errors import InputError, nearest
 
-__all__ = ["CATALOGUE", "IMAGES", "CatalogueEntry", "Package", "RawFile", "lookup"]
+__all__ = ["CATALOGUE", "IMAGES", "OUTCOMES", "CatalogueEntry", "Package", "RawFile", "lookup"]
+
+OUTCOMES = ("event", "event-free")
+"""What a study of patients asks, in the order of ``CatalogueEntry.outcomes``."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class CatalogueEntry:
 
     ``mirrors`` are addresses of single files with ``{name}`` in place of the file's name; ``archives``
     are addresses of one archive with all of them. Tables name their label column, and which columns are
-    features (glob patterns; empty means every other numeric column).
+    features (glob patterns; empty means every other numeric column). ``outcomes`` are the labels of patients with an
+    event and without one, where some were lost from sight before the question was answered.
     """
 
     name: str
@@ -61,6 +65,7 @@ class CatalogueEntry:
     label: str | None = None
     features: tuple[str, ...] = ()
     unlabelled: tuple[str, ...] = ()
+    outcomes: tuple[str, str] | None = None
     columns: int | None = None
     advice: str = ""
 
@@ -157,6 +162,7 @@ _ENTRIES = (
         files=(RawFile("dlbcl_240x7399.npz", "6777d101fa6a1454266a3b8d5c75723f", 5_691_566),),
         label="y3",
         unlabelled=("-1",),  # the 13 who left the study alive before three years
+        outcomes=("0", "1"),
         columns=7_399,
         advice="It holds X (240 × 7399), time, event and y3 (1 alive after three years, 0 dead, -1 unknown).",
     ),
@@ -167,10 +173,12 @@ _ENTRIES = (
         form="table",
         files=(RawFile("neuroblastoma.csv", None, None),),
         label="Event-free",
+        outcomes=("0", "1"),
         columns=10_707,
         advice=(
             "Build it from ArrayExpress E-TABM-38: one row per patient, 10,707 reporter columns, and the "
-            "column Event-free (empty where unknown). load('dlbcl') is a real substitute of the same kind."
+            "column Event-free (1 three years without an event, 0 with one, empty where unknown). load('dlbcl') is a "
+            "real substitute of the same kind."
         ),
     ),
 )

@@ -7,15 +7,18 @@ gives the points trained on, ``points`` those that are measured.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, Self
+from collections.abc import Iterator
+from typing import Any, Literal, Self
 
 import torch
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from undertow.core.sections import Count, Section, Seed
+from undertow.core.errors import nearest
+from undertow.core.sections import Count, Section, Seed, Text
 from undertow.core.streams import Stream, stream
 from undertow.data.dataset import Dataset
 
-__all__ = ["DataSection", "DrawnData", "Split", "SplitData"]
+__all__ = ["DataSection", "DrawnData", "FileData", "Split", "SplitData", "section_named"]
 
 Split = Literal["train", "test", "all"]
 
@@ -92,6 +95,39 @@ class SplitData(DataSection):
         if split is None:
             return _first(dataset, limit)
         return self.model_copy(update={"split": split, "limit": limit}).build()
+
+
+def section_named(name: Any) -> type[DataSection]:
+    """The kind of data set that goes by a name, for sections that are made of another one.
+
+    Those in ``data/data_sets.py`` are all known by the time a configuration is read.
+    """
+    kinds = {each: kind for kind in _kinds(DataSection) for each in _names(kind)}
+    if name not in kinds:
+        raise ValueError(f"there is no data set {name!r}: {nearest(str(name), kinds)}")
+    return kinds[name]
+
+
+def _kinds(above: Any) -> Iterator[type[DataSection]]:
+    for kind in above.__subclasses__():
+        yield kind
+        yield from _kinds(kind)
+
+
+def _names(kind: type[DataSection]) -> tuple[str, ...]:
+    return getattr(kind.model_fields["name"].annotation, "__args__", ())
+
+
+class FileData(SplitData):
+    """Data in files, of which tables may have rows without a label: left out, or of the class ``unlabelled_as``."""
+
+    unlabelled_as: Text | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the option as the first trials were written, so that no identity changes."""
+        written: dict[str, Any] = handler(self)
+        return {key: value for key, value in written.items() if key != "unlabelled_as" or value is not None}
 
 
 def _first(dataset: Dataset, limit: int | None) -> Dataset:

@@ -15,6 +15,7 @@ from undertow.data.mixture import MixtureData
 from undertow.data.modular_addition import ModularAdditionData
 from undertow.data.named_data import NamedData
 from undertow.data.network_features import FeaturesData
+from undertow.data.relabelled import RelabelledData
 from undertow.data.separable import SeparableData
 from undertow.data.separable_classes import SeparableClassesData
 from undertow.data.sign_vectors import SignVectorsData
@@ -41,6 +42,7 @@ DATA_SETS: tuple[type[DataSection], ...] = (
     ModularAdditionData,
     SparseSignsData,
     FeaturesData,
+    RelabelledData,
     NamedData,
     TableData,
 )

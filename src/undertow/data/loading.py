@@ -16,7 +16,7 @@ from torch import Tensor
 
 from undertow.core.errors import DataError, InputError, nearest
 from undertow.core.files import TooLargeError, read_regular
-from undertow.data.catalogue import CatalogueEntry, lookup
+from undertow.data.catalogue import OUTCOMES, CatalogueEntry, lookup
 from undertow.data.cifar import parse_batch
 from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
@@ -44,6 +44,7 @@ def load(
     download: bool = True,
     label: str | None = None,
     features: Sequence[str] | None = None,
+    unlabelled_as: str | None = None,
     test_fraction: float = 0.2,
     split_seed: int = 0,
 ) -> Dataset:
@@ -56,10 +57,11 @@ def load(
     order; digits and tables are split once and for all by ``split_seed``, stratified, in shuffled order, so
     that ``limit`` (at most so many samples, the first ones) is a fair sample. "all" is train, then test.
 
-    Tables take ``label``, the column of classes, and ``features``, names or patterns of columns. The file's
-    row numbers are in ``details["row"]``, further numeric columns in ``details``. ``normalise`` is one of
-    "unit-norm" (the norms that were divided by are in ``details["raw_norm"]``), "centred", "mnist",
-    "standardised" (fitted on the whole training split).
+    Tables take ``label``, the column of classes, and ``features``, names or patterns of columns. Rows without a label
+    are left out, or are of the class ``unlabelled_as``: a name among the labels, and for patients that were lost from
+    sight before the question was answered (dlbcl, neuroblastoma) "event-free" or "event". The file's row numbers are in
+    ``details["row"]``, further numeric columns in ``details``. ``normalise`` is one of "unit-norm" (the norms that were
+    divided by are in ``details["raw_norm"]``), "centred", "mnist", "standardised" (fitted on the whole training split).
 
     >>> digits = load("digits", split="test")
     >>> tuple(digits.x.shape), digits.classes, digits.bounds
@@ -72,8 +74,12 @@ def load(
             f"limit is {limit}; give the number of samples to keep, at least 1, or None for all."
         )
     entry = None if _is_path(name) else lookup(str(name))
-    if entry is not None and entry.form != "table" and (label is not None or features is not None):
-        raise InputError(f"{name} is not a table: label and features do not apply to it.")
+    if (
+        entry is not None
+        and entry.form != "table"
+        and (label is not None or features is not None or unlabelled_as is not None)
+    ):
+        raise InputError(f"{name} is not a table: label, features and unlabelled_as do not apply to it.")
 
     def read(part: Split) -> _Samples:
         if entry is not None and entry.form == "bundled":
@@ -83,7 +89,8 @@ def load(
         file, content = (
             _table_file(Path(name), folder) if entry is None else _entry_file(entry, folder, download)
         )
-        return _table(file, content, entry, label, features).split(part, test_fraction, split_seed)
+        table = _table(file, content, entry, label, features, unlabelled_as)
+        return table.split(part, test_fraction, split_seed)
 
     samples = read(split)
     fitted_on = None
@@ -173,14 +180,23 @@ def _images(
 
 
 def _table(
-    file: str, content: bytes, entry: CatalogueEntry | None, label: str | None, features: Sequence[str] | None
+    file: str,
+    content: bytes,
+    entry: CatalogueEntry | None,
+    label: str | None,
+    features: Sequence[str] | None,
+    unlabelled_as: str | None,
 ) -> _Samples:
+    outcomes = (
+        {} if entry is None or entry.outcomes is None else dict(zip(OUTCOMES, entry.outcomes, strict=True))
+    )
     table = read_table(
         content,
         name=file,
         label=label or (entry.label if entry else None),
         features=features if features is not None else (entry.features if entry else ()),
         unlabelled=entry.unlabelled if entry else (),
+        unlabelled_as=None if unlabelled_as is None else outcomes.get(unlabelled_as, unlabelled_as),
     )
     if entry and entry.columns and features is None and table.x.shape[1] != entry.columns:
         raise DataError(

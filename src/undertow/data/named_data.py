@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from undertow.data.catalogue import CATALOGUE, IMAGES
-from undertow.data.data_section import Split, SplitData
+from undertow.data.data_section import FileData, Split
 from undertow.data.dataset import Dataset
 from undertow.data.loading import load
 from undertow.data.normalisation import Normalisation
@@ -20,7 +20,7 @@ else:
     Name = Literal[tuple(CATALOGUE)]
 
 
-class NamedData(SplitData):
+class NamedData(FileData):
     """A data set that ``undertow data list`` knows; see ``undertow.data.load``."""
 
     name: Name
@@ -37,7 +37,12 @@ class NamedData(SplitData):
 
 def _loaded(section: NamedData) -> Dataset:
     loaded = load(
-        section.name, split=section.split, limit=section.limit, normalise=section.normalise, flatten=True
+        section.name,
+        split=section.split,
+        limit=section.limit,
+        normalise=section.normalise,
+        unlabelled_as=section.unlabelled_as,
+        flatten=True,
     )
     return relabel(loaded, section.task)
 

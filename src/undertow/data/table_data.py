@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from undertow.core.sections import Text
-from undertow.data.data_section import SplitData
+from undertow.data.data_section import FileData
 from undertow.data.dataset import Dataset
 from undertow.data.loading import load
 
 __all__ = ["TableData"]
 
 
-class TableData(SplitData):
+class TableData(FileData):
     """A CSV, Parquet or NPZ file with a column of classes; see ``undertow.data.load``."""
 
     name: Literal["table"]
@@ -26,6 +26,7 @@ class TableData(SplitData):
             self.path,
             label=self.label,
             features=self.features,
+            unlabelled_as=self.unlabelled_as,
             split=self.split,
             limit=self.limit,
             normalise=self.normalise,

@@ -46,12 +46,13 @@ def read_table(
     label: str | None,
     features: Sequence[str] = (),
     unlabelled: Sequence[str] = (),
+    unlabelled_as: str | None = None,
 ) -> Table:
     """Read a table; the suffix of ``name`` says how.
 
-    ``label`` is the column of class labels, any text or numbers; rows where it is empty or one of
-    ``unlabelled`` are left out. ``features`` are names or patterns ("Gene*"); by default every other
-    numeric column is one. In an NPZ file, a 2-d array (``X``) holds the features.
+    ``label`` is the column of class labels, any text or numbers; rows where it is empty or one of ``unlabelled`` are
+    left out, or are of the class ``unlabelled_as``, one that other rows have. ``features`` are names or patterns
+    ("Gene*"); by default every other numeric column is one. In an NPZ file, a 2-d array (``X``) holds the features.
 
     >>> table = read_table(b"kind,a,b\\nyes,1,2\\nno,3,4\\n", name="t.csv", label="kind")
     >>> table.classes, table.y, table.x.tolist()
@@ -69,7 +70,7 @@ def read_table(
         )
     if label not in columns:
         raise InputError(f"{name} has no column {label!r}; {nearest(label, columns)}")
-    return _assemble(columns, name, label, features, unlabelled)
+    return _assemble(columns, name, label, features, unlabelled, unlabelled_as)
 
 
 def _assemble(
@@ -78,6 +79,7 @@ def _assemble(
     label: str,
     features: Sequence[str],
     unlabelled: Sequence[str],
+    unlabelled_as: str | None,
 ) -> Table:
     if not len(columns[label]):
         raise InputError(f"{name}: the column {label!r} holds neither numbers nor text, and no classes.")
@@ -91,6 +93,13 @@ def _assemble(
         raise DataError(
             f"{name}: the label column {label!r} has {len(classes)} class; a task needs two or more."
         )
+    if unlabelled_as is not None:
+        if unlabelled_as not in classes:
+            raise InputError(
+                f"{name}: rows without a label cannot be of the class {unlabelled_as!r}: the classes of {label!r} are "
+                f"{', '.join(map(repr, classes[:10]))}."
+            )
+        texts[~labelled], labelled = unlabelled_as, np.ones(len(texts), dtype=bool)
     rows = int(labelled.sum())
     if len(classes) > max(2, rows // 2) or (len(classes) > _MANY_CLASSES and rows < 10 * len(classes)):
         raise DataError(

@@ -76,9 +76,13 @@ class _Heads:
     @cached_property
     def double(self) -> _Heads:
         net = cast(nn.Module, double_of(self.net)).to(self.x.device)
-        with torch.no_grad(), Promoting() as mode:
-            rows_of(net, slice(0, 1))(self.x[:1].double())
-        return _Heads(net, self.x.double(), self.seams, Promoting if mode.needed else nullcontext)
+        x = self.x.double()
+        with (
+            torch.no_grad(),
+            Promoting() as mode,
+        ):  # to look whether it is needed, which a cast within would decide
+            rows_of(net, slice(0, 1))(x[:1])
+        return _Heads(net, x, self.seams, Promoting if mode.needed else nullcontext)
 
 
 @dataclass

@@ -19,6 +19,7 @@ MEASURES = MeasureRegistry(
     Listed("stable-rank", "undertow.measures.rank:StableRank", truth="below"),
     Listed("energy", "undertow.measures.energy:Energy", truth="above"),
     Listed("sharpness", "undertow.measures.sharpness:Sharpness", truth="above"),
+    Listed("hessian-trace", "undertow.measures.summed_curvature:HessianTrace"),
     Listed("collaboration", "undertow.measures.collaboration:Collaboration"),
     Listed("loss", "undertow.measures.loss:Loss"),
     Listed("accuracy", "undertow.measures.clean_accuracy:Accuracy"),
@@ -29,6 +30,12 @@ MEASURES = MeasureRegistry(
         truth={"adversarial@*": "above", "upper@*": "below", "gap@*": "below", "holds_up_to": "below"},
     ),
     Listed("robust-accuracy", "undertow.measures.robust_accuracy:RobustAccuracy", truth="below"),
+    Listed("certified-accuracy", "undertow.measures.certified_share:CertifiedShare", truth="above"),
+    Listed(
+        "robustness-profile",
+        "undertow.measures.robustness_profile:RobustnessProfile",
+        truth={"certified:*": "above", "attacked:*": "below", "relative:*": "below", "*": None},
+    ),
     Listed("attacked-radius", "undertow.measures.attacked_radius:AttackedRadius", truth="below"),
     Listed("completion", "undertow.measures.completion:Completion"),
     Listed("nuclear", "undertow.measures.nuclear:NuclearBaseline"),
@@ -38,6 +45,7 @@ MEASURES = MeasureRegistry(
     Listed("printed-collaboration", "undertow.measures.printed:PrintedCollaboration"),
     Listed("growth", "undertow.measures.co_correlation_growth:Growth"),
     Listed("feature-cosines", "undertow.measures.feature_cosines:FeatureCosines"),
+    Listed("useful-features", "undertow.measures.useful_features:UsefulFeatures"),
     Listed("feature-coefficients", "undertow.measures.feature_coefficients:FeatureCoefficients"),
     Listed(
         "cluster-radius",

@@ -115,8 +115,9 @@ def kkt(
         method: ``"dense"`` takes the nearest rival of each point only, autograd's slopes and all gradients as one
             matrix: small networks, for comparison.
         max_rounds: How often constraints may be taken in.
-        weight_norm: Of (P): 2, 1, "inf" or "spectral". In the others than 2 the residual is 1 − ⟨θ, u⟩/(‖θ‖ ‖u‖_*) for
-            u = Σ λ ∇q, and the misalignment that of u = −∇𝓛; slopes are autograd's (``undertow.measures.norm_kkt``).
+        weight_norm: Of (P): 2, 1, "inf", "spectral" or "layerwise". In others than 2 the residual is
+            1 − ⟨θ, u⟩/(‖θ‖ ‖u‖_*) for u = Σ λ ∇q, and the misalignment that of u = −∇𝓛; slopes are autograd's
+            (``undertow.measures.norm_kkt``).
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 1.0]]))

@@ -36,8 +36,8 @@ class LateGeneralisation(NamedMeasure):
     """Of data that know which points were ``seen`` in training, read on all of them (``split = "all"``).
 
     Keys: accuracies ``seen`` and ``unseen``, ``log10_loss`` on the points seen, ``margin`` = their smallest margin over
-    ∏‖W_k‖_F, and ``frequency``, the share of power at one frequency of the first layer's rows, which are read as two
-    periodic functions of the two numbers added.
+    ∏‖W_k‖_F, and ``frequency``, the share of power at one frequency of the first linear layer's rows, which are read as
+    periodic functions of the numbers added: two in each row, or one of an embedding's.
     """
 
     name: ClassVar[str] = "late-generalisation"
@@ -73,5 +73,5 @@ class _KnowsSeen:
             None,
         )
         yield "margin", float(margins[seen].min()) / math.prod(layer_norms(net).values()), None
-        first = next(weight for weight in net.parameters() if weight.dim() == 2).detach()
-        yield "frequency", frequency_share(first.reshape(2 * len(first), -1)), None
+        first = next(module.weight for module in net.modules() if isinstance(module, nn.Linear))
+        yield "frequency", frequency_share(first.detach().reshape(-1, scores.shape[1])), None

@@ -84,8 +84,9 @@ def margins(
         loss: ``"auto"`` is ``"logistic"`` for one logit, ``"cross-entropy"`` for several.
         parameters: Beginnings of the names that count for ρ and L, such as those trained; all where empty.
         tolerance: The support set has margins up to q_min + tolerance·|q_min|.
-        weight_norm: The norm ρ of the weights: 2, 1, "inf" or "spectral", the largest spectral norm of a layer. Sign
-            descent is said to enlarge the margin for "inf", coordinate descent for 1, spectral descent for "spectral".
+        weight_norm: The norm ρ of the weights: 2, 1, "inf"; "spectral", the largest spectral norm of a layer;
+            "layerwise", the largest Frobenius norm of a layer. Sign descent is said to enlarge the margin for "inf",
+            coordinate descent for 1, spectral descent for "spectral".
         chunk: Points in one pass; chosen by the size of the network where None.
         dtype: Precision of the forward pass. float32 gives the margins as executed, with their rounding.
 

@@ -113,14 +113,15 @@ def stable_ranks(stack: Tensor) -> tuple[list[float], list[float]]:
     if not bool(torch.isfinite(largest).all()):
         raise InputError("the matrix holds NaN or Inf.")
     zero = largest == 0
-    scaled = stack.detach().double()  # in float32 a matrix of rank one may read a little below 1
+    scaled = stack.detach() if stack.dtype in (torch.float32, torch.float64) else stack.detach().float()
     if bool((largest < 1e-12).any()) or bool((largest > 1e12).any()):
         scaled = scaled / largest.where(~zero, 1.0)[:, None, None]
         scaled[zero, 0, 0] = 1.0  # of nothing there is no norm to be found
     squares = torch.linalg.vector_norm(scaled, dim=2).double().square().sum(1)
     norms, errors = largest_singular(scaled)
-    values = (squares / norms.square()).masked_fill(zero, 0.0)
-    below = (squares / (norms + errors).square()).masked_fill(zero, 0.0)
+    # No stable rank is below 1; rounding in float32 may be, of a matrix of rank one.
+    values = (squares / norms.square()).clamp_min(1.0).masked_fill(zero, 0.0)
+    below = (squares / (norms + errors).square()).clamp_min(1.0).masked_fill(zero, 0.0)
     return values.tolist(), (values - below).tolist()
 
 

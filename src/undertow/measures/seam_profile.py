@@ -165,19 +165,21 @@ class SeamProfile(NamedMeasure):
 
     For each seam the readings are ``SEAM:co_correlation``, ``SEAM:energy_head`` and ``SEAM:energy_tail``; then
     ``energy``. ``rtol`` bounds the error of every norm; ``points`` takes that many of the probe's points, the first
-    ones.
+    ones. ``label`` goes before every key, "LABEL:SEAM:co_correlation", where a probe has two profiles.
     """
 
     name: ClassVar[str] = "seam-profile"
     seams: tuple[Text, ...] = ()
     rtol: Annotated[float, Field(strict=True, gt=0, lt=1)] = 1e-2
     points: Count | None = None
+    label: Annotated[str, Field(strict=True, max_length=64)] = ""
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
         few = x if self.points is None else x[: self.points]
         found = seam_profile(net, few, seams=self.seams or None, rtol=self.rtol)
+        before = f"{self.label}:" if self.label else ""
         for row in found.rows:
-            yield f"{row.seam}:co_correlation", row.co_correlation, row.error
-            yield f"{row.seam}:energy_head", row.energy_head, None
-            yield f"{row.seam}:energy_tail", row.energy_tail, None
-        yield "energy", found.energy, None
+            yield f"{before}{row.seam}:co_correlation", row.co_correlation, row.error
+            yield f"{before}{row.seam}:energy_head", row.energy_head, None
+            yield f"{before}{row.seam}:energy_tail", row.energy_tail, None
+        yield f"{before}energy", found.energy, None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from undertow.curvature.hessian_sharpness import sharpness_batched
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, labels_for
 
-__all__ = ["Sharpness"]
+__all__ = ["Sharpness", "loss_for"]
 
 
 class Sharpness(NamedMeasure):
@@ -44,7 +44,7 @@ class Sharpness(NamedMeasure):
             networks,
             x,
             labels_for(self, y),
-            loss=self._loss(networks[0], x),
+            loss=loss_for(self.loss, networks[0], x),
             matrix=self.matrix,
             top=self.top,
             rtol=self.rtol,
@@ -59,9 +59,11 @@ class Sharpness(NamedMeasure):
             for each in found
         ]
 
-    def _loss(self, net: nn.Module, x: Tensor) -> LossName:
-        if self.loss != "auto":
-            return self.loss
-        with torch.no_grad():
-            scores = net(x[:1])
-        return "bce" if scores.numel() == 1 else "cross-entropy"
+
+def loss_for(name: str, net: nn.Module, x: Tensor) -> LossName:
+    """The loss of that name; of ``"auto"``, the one that suits as many outputs as the network has."""
+    if name != "auto":
+        return cast("LossName", name)
+    with torch.no_grad():
+        scores = net(x[:1])
+    return "bce" if scores.numel() == 1 else "cross-entropy"

@@ -19,7 +19,7 @@ from undertow.models.model_section import ReadOutModel
 if TYPE_CHECKING:
     from undertow.data.dataset import Dataset
 
-__all__ = ["CnnModel", "check_image", "cnn"]
+__all__ = ["Bias", "CnnModel", "check_image", "cnn"]
 
 Bias = Literal["first", "none", "all"]
 

@@ -15,6 +15,7 @@ from undertow.core.losses import Loss
 from undertow.core.sections import Count
 from undertow.models.initialisation import draw_normal
 from undertow.models.model_section import ReadOutModel
+from undertow.models.picture_layers import ChannelNorm, convolution
 
 if TYPE_CHECKING:
     from undertow.data.dataset import Dataset
@@ -49,36 +50,6 @@ class ResNetModel(ReadOutModel):
         ).eval()
 
 
-class _Norm(nn.BatchNorm2d):
-    """BatchNorm; in eval mode written as what it then is, a scale and a shift of each channel.
-
-    PyTorch's own kernels for that mode work on each channel by itself, which leaves most of a GPU idle where
-    channels are few: a training step of a small network takes several times as long.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        if self.training or self.running_var is None or self.running_mean is None:
-            return super().forward(input)
-        scale = self.weight * torch.rsqrt(self.running_var + self.eps)
-        shift = self.bias - self.running_mean * scale
-        return torch.addcmul(shift[:, None, None], input, scale[:, None, None])
-
-
-class _Convolution(nn.Conv2d):
-    """A convolution without bias; on a GPU with channels last, the layout its tensor cores read.
-
-    Pictures then leave it in that layout too, which all that follows here can take. A network of someone else's may
-    not: ``view`` refuses such a picture.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        kernel = self.weight
-        if kernel.is_cuda:
-            kernel = kernel.contiguous(memory_format=torch.channels_last)
-        pictures: Tensor = self._conv_forward(input, kernel, None)
-        return pictures
-
-
 class ResidualBlock(nn.Module):
     """x ↦ σ(x' + B₂C₂σ(B₁C₁x)): two 3×3 convolutions with BatchNorm, and a shortcut x'.
 
@@ -89,10 +60,10 @@ class ResidualBlock(nn.Module):
     def __init__(self, inputs: int, channels: int, *, stride: int, dtype: torch.dtype) -> None:
         super().__init__()
         self.stride, self.more = stride, channels - inputs
-        self.conv1 = _conv(inputs, channels, stride=stride, dtype=dtype)
-        self.norm1 = _Norm(channels, dtype=dtype)
-        self.conv2 = _conv(channels, channels, stride=1, dtype=dtype)
-        self.norm2 = _Norm(channels, dtype=dtype)
+        self.conv1 = convolution(inputs, channels, stride=stride, dtype=dtype)
+        self.norm1 = ChannelNorm(channels, dtype=dtype)
+        self.conv2 = convolution(channels, channels, dtype=dtype)
+        self.norm2 = ChannelNorm(channels, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.norm2(self.conv2(torch.relu(self.norm1(self.conv1(x)))))
@@ -131,8 +102,8 @@ def resnet(
             f"{len(channels)} stages halve a picture of {image[1]}×{image[2]} away: use fewer channels."
         )
     stem = nn.Sequential(
-        _conv(image[0], channels[0], stride=1, dtype=dtype),
-        _Norm(channels[0], dtype=dtype),
+        convolution(image[0], channels[0], dtype=dtype),
+        ChannelNorm(channels[0], dtype=dtype),
         nn.ReLU(),
     )
     modules: OrderedDict[str, nn.Module] = OrderedDict(image=nn.Unflatten(1, tuple(image)), stem=stem)
@@ -156,9 +127,3 @@ def resnet(
             elif isinstance(module, ResidualBlock):
                 module.norm2.weight.zero_()
     return net
-
-
-def _conv(inputs: int, outputs: int, *, stride: int, dtype: torch.dtype) -> nn.Conv2d:
-    # Made on the meta device: its weights are drawn later, from the generator, and not from the global state.
-    conv = _Convolution(inputs, outputs, 3, stride=stride, padding=1, bias=False, dtype=dtype, device="meta")
-    return conv.to_empty(device="cpu")

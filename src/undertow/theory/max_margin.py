@@ -4,7 +4,7 @@ max over ‖w‖ ≤ 1 of min_i ⟨a_i, w⟩  =  min over λ ≥ 0, Σλ = 1 of 
 
 Whatever solver finds w and λ, the left side at w is below the optimum and the right side at λ above it, so that the
 two numbers prove each other. L1 and L∞ are linear programs, L2 is a least-squares problem with λ ≥ 0, and for the
-spectral norm ``spectral_margin.py`` follows a barrier's central path.
+norms that are a maximum over layers ``spectral_margin.py`` follows a barrier's central path.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def max_margin(rows: Tensor, *, norm: float | str = 2, shapes: Sequence[Shape] =
 
     Args:
         rows: a_i, such as y_i x_i for two classes; ``margin_rows`` makes them of points and labels.
-        norm: Of the weights: 2, "inf", 1 or "spectral" (see ``undertow.theory.weight_norms``).
-        shapes: Of the layers that w consists of, one after the other; w is one column where none are given. Only the
-            spectral norm asks.
+        norm: Of the weights: 2, "inf", 1, "spectral" or "layerwise" (see ``undertow.theory.weight_norms``).
+        shapes: Of the layers that w consists of, one after the other; w is one column where none are given. Only
+            "spectral" and "layerwise" ask.
 
     >>> rows = torch.tensor([[1.0, 0.0], [0.0, 0.5]])
     >>> for norm in (2, "inf", 1):
@@ -68,10 +68,12 @@ def max_margin(rows: Tensor, *, norm: float | str = 2, shapes: Sequence[Shape] =
     if scale == 0:
         raise InputError("every row is zero: nothing can be separated.")
     scaled = (given / scale).numpy()
-    if named == "spectral":
-        w, multipliers = central_path(scaled, layers)
+    # The Frobenius norm of a layer is the spectral norm of its entries in one row.
+    rows_of_layers = [(1, int(np.prod(shape))) for shape in layers] if named == "layerwise" else layers
+    if named in ("spectral", "layerwise") and not _is_vector(rows_of_layers):
+        w, multipliers = central_path(scaled, rows_of_layers)
     else:
-        w, multipliers = {"1": _in_l1, "2": _in_l2, "inf": _in_sup}[named](scaled)
+        w, multipliers = _SOLVERS[named](scaled)
     direction = torch.from_numpy(w)
     size = weight_norm(_layers(direction, layers), named)
     least = float((given @ direction).min())
@@ -128,6 +130,14 @@ def _in_l2(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     goal = np.append(np.zeros(rows.shape[1]), 1.0)
     shares, _ = nnls(np.r_[rows.T, np.ones((1, len(rows)))], goal, maxiter=50 * len(rows))
     return rows.T @ shares, shares
+
+
+_SOLVERS = {"1": _in_l1, "2": _in_l2, "inf": _in_sup, "spectral": _in_l2, "layerwise": _in_l2}
+
+
+def _is_vector(shapes: Sequence[Shape]) -> bool:
+    """Whether there is one layer, of one row or one column: its spectral norm is its length."""
+    return len(shapes) == 1 and int(np.prod(shapes[0])) in (shapes[0][0], int(np.prod(shapes[0][1:])))
 
 
 def _program(goal: np.ndarray, above: np.ndarray, bound: np.ndarray, bounds: Any) -> Any:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from undertow.core.losses import loss_gradient as loss_gradient
     from undertow.core.losses import mean_loss as mean_loss
     from undertow.training.divergence import MemberState as MemberState
+    from undertow.training.penalties import CollaborationPenalty as CollaborationPenalty
+    from undertow.training.penalties import EnergyPenalty as EnergyPenalty
     from undertow.training.penalties import JacobianPenalty as JacobianPenalty
     from undertow.training.rates import Constant as Constant
     from undertow.training.rates import LossBased as LossBased
@@ -31,6 +33,8 @@ _WHERE = {
     "loss_gradient": "undertow.core.losses",
     "mean_loss": "undertow.core.losses",
     "MemberState": "undertow.training.divergence",
+    "CollaborationPenalty": "undertow.training.penalties",
+    "EnergyPenalty": "undertow.training.penalties",
     "JacobianPenalty": "undertow.training.penalties",
     "Constant": "undertow.training.rates",
     "LossBased": "undertow.training.rates",
@@ -42,7 +46,9 @@ _WHERE = {
 }
 
 __all__ = [
+    "CollaborationPenalty",
     "Constant",
+    "EnergyPenalty",
     "JacobianPenalty",
     "Loss",
     "LossBased",

@@ -13,6 +13,8 @@ from undertow.training.rates import Horizon, RateRule
 
 __all__ = ["Attempts"]
 
+_BEFORE = "before."
+
 
 class Attempts:
     """Every pass over the data is a try; each network keeps it or goes back, and counts for itself.
@@ -47,11 +49,21 @@ class Attempts:
             torch.full((len(base),), limit, dtype=torch.float64, device=base.device)
             for limit in (math.inf, -math.inf)
         )
+        self._idle = torch.zeros_like(self.lost)
+
+    def begin_try(self, out: Tensor) -> None:
+        """Note who takes no part in the next try: networks that wait, and those ``out`` of training, (M,) bool."""
+        self._idle.copy_(self.waiting | out)
 
     def look(self, log_loss: Tensor) -> Tensor:
         """Note which networks this batch is hopeless for; which take the step on it, (M,) bool."""
-        self.lost.logical_or_(self._rule.hopeless(log_loss, self.state) & ~self.waiting)
-        return ~self.lost & ~self.waiting
+        self.lost.logical_or_(self._rule.hopeless(log_loss, self.state))
+        return ~self.over
+
+    @property
+    def over(self) -> Tensor:
+        """Which networks take no further step in this try, (M,) bool."""
+        return self.lost | self._idle
 
     @property
     def waiting(self) -> Tensor:
@@ -86,10 +98,17 @@ class Attempts:
         self.tries.add_(trying)
         self.failed.copy_(torch.where(kept, 0, self.failed + (trying & ~kept)))
         self.lost.zero_()
+        self.begin_try(out)
         return kept
 
-    def tensors(self) -> dict[str, Tensor]:
-        """All of this that a checkpoint needs, by name."""
+    def completed(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """A state from between two tries, with what may have to be put back: what is there."""
+        before = {f"{_BEFORE}{name}": state[name] for name in self._before if name in state}
+        return {**before, **state}
+
+    def tensors(self, *, between_tries: bool = False) -> dict[str, Tensor]:
+        """All of this that a checkpoint needs, by name; ``between_tries`` it need not say what to go back to."""
+        kept = {} if between_tries else self._before
         return {
             "attempts.epochs": self.epochs,
             "attempts.tries": self.tries,
@@ -98,5 +117,5 @@ class Attempts:
             "attempts.log_loss": self.log_loss,
             "attempts.log_time": self.log_time,
             **{f"rate.{name}": tensor for name, tensor in self.state.items()},
-            **{f"before.{name}": tensor for name, tensor in self._before.items()},
+            **{f"{_BEFORE}{name}": tensor for name, tensor in kept.items()},
         }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ class Batches:
     Members that share an order share the batch, (B, …); with different seeds each has its own, (M, B, …).
     The last batch of an epoch may be smaller. ``seeds=None`` keeps the order of the data. With ``apart`` every
     member has its own order, also where all happen to be the same: members then may be in different epochs.
+    With ``numbered`` every batch comes with the numbers of its samples, (B,) or (M, B). With
+    ``label_noise`` σ every label has Gaussian noise of that standard deviation, drawn anew in every epoch.
 
     >>> batches = Batches(torch.arange(5.0).view(5, 1), torch.arange(5), size=2, seeds=None)
     >>> batches.per_epoch, [batches.at(step)[1].tolist() for step in range(4)]
@@ -27,42 +30,79 @@ class Batches:
     """
 
     def __init__(
-        self, x: Tensor, y: Tensor, *, size: int | None, seeds: Sequence[int] | None, apart: bool = False
+        self,
+        x: Tensor,
+        y: Tensor,
+        *,
+        size: int | None,
+        seeds: Sequence[int] | None,
+        apart: bool = False,
+        numbered: bool = False,
+        label_noise: float = 0.0,
     ) -> None:
-        self.x, self.y = x, y
+        self.x, self.y, self._label_noise = x, y, label_noise
         self.size = len(x) if size is None else min(size, len(x))
         self.per_epoch = -(-len(x) // self.size)
         self._seeds = None if self.whole else seeds
-        self._apart = apart
-        self._order = torch.empty(0, dtype=torch.int64)
+        self._apart, self._numbered = apart, numbered
+        self._order = torch.empty(0, dtype=torch.int64, device=x.device)
+        self._within = torch.arange(self.size, device=x.device)
+        self._noise = torch.empty(0, device=x.device)
+        self._members = torch.arange(len(seeds or ()), device=x.device)[:, None]
         self._turns: Sequence[Turn] = []
 
     @property
     def whole(self) -> bool:
-        """Whether every batch is the whole data set, whose order does not matter."""
-        return self.size == len(self.x)
+        """Whether every batch is the whole data set as it is, whose order does not matter."""
+        return self.size == len(self.x) and not self._label_noise
 
     def full(self, step: int) -> bool:
         """Whether the batch of this step has the full size."""
         return (step % self.per_epoch + 1) * self.size <= len(self.x)
 
-    def at(self, step: int, turns: Sequence[Turn] | None = None) -> tuple[Tensor, Tensor]:
-        """Samples and labels of step number ``step``, counted from 0 over all epochs.
+    def at(self, step: int, turns: Sequence[Turn] | None = None) -> tuple[Tensor, ...]:
+        """Samples and labels of step number ``step``, counted from 0 over all epochs; where ``numbered``, their rows.
 
         ``turns`` are each member's epoch and how often it has tried that before; by default all are in the epoch that
         follows from the step, for the first time.
         """
-        epoch, within = divmod(step, self.per_epoch)
+        within = step % self.per_epoch
         rows = slice(within * self.size, (within + 1) * self.size)
         if self._seeds is None:
-            return self.x[rows], self.y[rows]
-        turns = [(epoch, 0)] * len(self._seeds) if turns is None else turns
+            batch = self.x[rows], self.y[rows]
+            return (
+                (*batch, torch.arange(len(self.x), device=self.x.device)[rows]) if self._numbered else batch
+            )
+        self.turn_to(step, turns)
+        return self._picked(self._order[..., rows])
+
+    def turn_to(self, step: int, turns: Sequence[Turn] | None = None) -> None:
+        """Put the samples in the order of this step's epoch, for ``picked``; arguments are those of ``at``."""
+        if self._seeds is None:
+            return
+        turns = [(step // self.per_epoch, 0)] * len(self._seeds) if turns is None else turns
         if turns != self._turns:
             order = _orders(len(self.x), self._seeds, turns, apart=self._apart)
-            self._order, self._turns = order.to(self.x.device), turns
-        picked = self._order[..., rows]
-        x = self.x.index_select(0, picked.flatten())
-        return x.view(*picked.shape, *self.x.shape[1:]), self.y[picked]
+            self._order = _put(order, self._order)
+            if self._label_noise:
+                drawn = _drawn_anew(partial(_gaussian, self.y.shape), self._seeds, turns, apart=self._apart)
+                self._noise = _put(self._label_noise * drawn.to(self.y.dtype), self._noise)
+            self._turns = turns
+
+    def picked(self, count: Tensor) -> tuple[Tensor, ...]:
+        """The full batch of update number ``count``, a tensor, in the present order: the host is not asked."""
+        if self.whole:
+            return (self.x, self.y, self._within) if self._numbered else (self.x, self.y)
+        rows = (count % self.per_epoch) * self.size + self._within
+        return self._picked(rows if self._seeds is None else self._order.index_select(-1, rows))
+
+    def _picked(self, order: Tensor) -> tuple[Tensor, ...]:
+        x = self.x.index_select(0, order.flatten())
+        labels = self.y[order]
+        if self._label_noise:
+            labels = labels + (self._noise[order] if order.dim() == 1 else self._noise[self._members, order])
+        batch = x.view(*order.shape, *self.x.shape[1:]), labels
+        return (*batch, order) if self._numbered else batch
 
 
 def epoch_order(samples: int, *, seeds: Sequence[int], epoch: int, attempt: int = 0) -> Tensor:
@@ -84,15 +124,36 @@ def epoch_order(samples: int, *, seeds: Sequence[int], epoch: int, attempt: int 
 
 
 def _orders(samples: int, seeds: Sequence[int], turns: Sequence[Turn], *, apart: bool) -> Tensor:
+    return _drawn_anew(partial(_permutation, samples), seeds, turns, apart=apart)
+
+
+def _drawn_anew(
+    draw: Callable[[int, int, int], Tensor], seeds: Sequence[int], turns: Sequence[Turn], *, apart: bool
+) -> Tensor:
+    """What each member's seed, epoch and number of tries draw, stacked where members differ, or ``apart``."""
     keys = [(seed, *turn) for seed, turn in zip(seeds, turns, strict=True)]
-    drawn = {key: _permutation(samples, *key) for key in dict.fromkeys(keys)}
+    drawn = {key: draw(*key) for key in dict.fromkeys(keys)}
     if len(drawn) == 1 and not (apart and len(keys) > 1):
         return drawn[keys[0]]
     return torch.stack([drawn[key] for key in keys])
 
 
+def _put(new: Tensor, old: Tensor) -> Tensor:
+    """The new values where the old ones were, so that a captured step reads them; elsewhere if they do not fit."""
+    return new.to(old.device) if new.shape != old.shape else old.copy_(new)
+
+
 def _permutation(samples: int, seed: int, epoch: int, attempt: int) -> Tensor:
-    # SeedSequence mixes the numbers, so that (seed, epoch) and (seed + 1, epoch - 1) have nothing in common.
     entropy = (seed, epoch, attempt) if attempt else (seed, epoch)
+    return torch.randperm(samples, generator=_generator(entropy))
+
+
+def _gaussian(shape: torch.Size, seed: int, epoch: int, attempt: int) -> Tensor:
+    """Of the shape of all labels; another stream than that of the order."""
+    return torch.randn(shape, generator=_generator((seed, epoch, attempt, 1)), dtype=torch.float64)
+
+
+def _generator(entropy: tuple[int, ...]) -> torch.Generator:
+    # SeedSequence mixes the numbers, so that (seed, epoch) and (seed + 1, epoch - 1) have nothing in common.
     mixed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0])
-    return torch.randperm(samples, generator=torch.Generator().manual_seed(mixed >> 1))
+    return torch.Generator().manual_seed(mixed >> 1)

@@ -24,7 +24,9 @@ class Ensemble(ABC):
     """
 
     batch_statistics = False
-    """Whether a step normalises by its batch, which then must not be cut in parts."""
+    """Whether a step normalises by its batch, which then must not be cut in parts; it may come to an end."""
+    room_without_gradients = 1
+    """How many times more samples a pass can take that keeps nothing for gradients."""
 
     def __init__(
         self,

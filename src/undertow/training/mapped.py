@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import ModelError
-from undertow.core.members import over_members
+from undertow.core.members import convolves, one_after_another, over_members
 from undertow.training.ensemble import Ensemble
 from undertow.training.stacked import StackedMLP, dense_layers
 
@@ -26,6 +26,8 @@ class MappedNetworks(Ensemble):
     only looks (losses, measures) sees the network with those, as in eval mode, and changes nothing.
     """
 
+    room_without_gradients = 16  # one layer of one member at a time
+
     def __init__(
         self,
         networks: Sequence[nn.Module],
@@ -33,6 +35,7 @@ class MappedNetworks(Ensemble):
         frozen: Sequence[str],
         dtype: torch.dtype,
         device: torch.device,
+        faster: bool = False,
     ) -> None:
         for name, module in networks[0].named_modules():
             if module.training and isinstance(module, _DROPOUTS) and module.p > 0:
@@ -45,7 +48,11 @@ class MappedNetworks(Ensemble):
             module.training and isinstance(module, _BATCH_NORMS) for module in networks[0].modules()
         )
         self._template.train(networks[0].training and not self.batch_statistics)
+        # Also once statistics are frozen: captured steps of either kind are then made of the same kernels.
         self._apply = over_members(self._template, one_by_one=self.batch_statistics)
+        # Gradients by each member's own weights are added where they belong: of a stack they would be copied first.
+        apart = self.batch_statistics or convolves(self._template)
+        self._each = one_after_another(self._template, faster=faster) if apart else None
 
     def floats_per_sample(self, sample: Tensor) -> int:
         sizes: list[int] = []
@@ -69,12 +76,10 @@ class MappedNetworks(Ensemble):
         return self.outputs(self.weights, x, own=False)
 
     def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, tuple[Tensor, list[Tensor]]]:
-        leaves = {name: weight.detach() for name, weight in self.weights.items()}
-        trained = [leaves[name].requires_grad_() for name in self.trained]
         self._template.train(self._template.training or self.batch_statistics)
         try:
             with torch.enable_grad():
-                logits = self.outputs(leaves, x, own=own)
+                logits, trained = self._recorded(x, own=own)
         finally:
             if self.batch_statistics:
                 self._template.eval()
@@ -84,18 +89,40 @@ class MappedNetworks(Ensemble):
         self, kept: tuple[Tensor, list[Tensor]], slopes: Tensor, *, onto: Mapping[str, Tensor]
     ) -> None:
         logits, trained = kept
-        if trained:
-            for name, gradient in zip(
-                self.trained, torch.autograd.grad(logits, trained, slopes), strict=True
-            ):
-                onto[name].add_(gradient)
+        if not trained:
+            return
+        places = [onto[name] for name in self.trained]
+        if self._each is not None:
+            places = [place[member] for member in range(self.size) for place in places]
+        torch._foreach_add_(places, torch.autograd.grad(logits, trained, slopes))
+
+    def _recorded(self, x: Tensor, *, own: bool) -> tuple[Tensor, list[Tensor]]:
+        """Logits for autograd, and the leaves that they depend on: of each member, or of all as one."""
+        if self._each is None:
+            leaves = {name: weight.detach() for name, weight in self.weights.items()}
+            trained = [leaves[name].requires_grad_() for name in self.trained]
+            return self.outputs(leaves, x, own=own), trained
+        states = [
+            {name: weight[i].detach() for name, weight in self.weights.items()} for i in range(self.size)
+        ]
+        trained = [state[name].requires_grad_() for state in states for name in self.trained]
+        buffers = [{name: buffer[i] for name, buffer in self.buffers.items()} for i in range(self.size)]
+        return self._each(states, buffers, x, own), trained
 
 
 def stack_networks(
-    networks: Sequence[nn.Module], *, frozen: Sequence[str], dtype: torch.dtype, device: torch.device
+    networks: Sequence[nn.Module],
+    *,
+    frozen: Sequence[str],
+    dtype: torch.dtype,
+    device: torch.device,
+    faster: bool = False,
 ) -> Ensemble:
-    """Networks of one architecture as one: fully connected ones on stacked weights, any other ones mapped."""
+    """Networks of one architecture as one: fully connected ones on stacked weights, any other ones mapped.
+
+    With ``faster`` convolutional networks are compiled.
+    """
     layers = dense_layers(networks[0])
     if layers is None:
-        return MappedNetworks(networks, frozen=frozen, dtype=dtype, device=device)
+        return MappedNetworks(networks, frozen=frozen, dtype=dtype, device=device, faster=faster)
     return StackedMLP(networks, layers, frozen=frozen, dtype=dtype, device=device)

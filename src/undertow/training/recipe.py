@@ -19,8 +19,9 @@ from pydantic import (
 from undertow.core.errors import ConfigError
 from undertow.core.losses import Loss
 from undertow.core.precision import MatmulPrecision
-from undertow.core.sections import Count, Fraction, Positive, Real, Section, Seed, Switch, Text
+from undertow.core.sections import Count, Fraction, NonNegative, Positive, Real, Section, Seed, Switch, Text
 from undertow.core.validation import refusal
+from undertow.training.adversarial import AdversarialTraining
 from undertow.training.directions import DIRECTIONS, Direction, GradientDescent, HeavyBall
 from undertow.training.penalties import PENALTIES, Penalty
 from undertow.training.rates import RATE_RULES, Constant, RateRule
@@ -28,7 +29,7 @@ from undertow.training.rates import RATE_RULES, Constant, RateRule
 __all__ = ["MatmulPrecision", "Objective", "Precision", "Recipe", "TrainingSection", "shared_recipe"]
 
 Precision = Literal["float32", "float64"]
-Objective = Literal["loss", "log-loss"]
+Objective = Literal["loss", "log-loss", "framed-loss"]
 
 if TYPE_CHECKING:
     DirectionSection = Direction
@@ -67,21 +68,36 @@ class TrainingSection(Section):
         frozen: Names of the parameters that keep their initial values.
         matmul_precision: ``"tf32"`` lets a GPU round the factors of float32 products and convolutions to 10 bits.
         rate: How the length of a step is decided (``undertow.training.rates``), or the rule's name.
-        objective: Whether a step follows ∇L or ∇log L of its batch.
+        objective: Whether a step follows ∇L or ∇log L of its batch. ``"framed-loss"`` is ∇L, for optimisers that do not
+            ask in which unit gradients are (Adam, Signum, Muon and others): these, and what is remembered of them, are
+            kept in units of the loss, and nothing underflows (``undertow.training.loss_units``).
         log_below: Steps follow ∇log L only where log L of the batch is below this, and ∇L elsewhere.
+        label_noise: Standard deviation σ of Gaussian noise on every label, drawn anew in every epoch; for the square
+            loss. Losses that are recorded, and ``stop_below``, are those of the labels without it.
         stop_below: Training ends, for each network by itself, once log₁₀ of the mean loss over all of the training set
             is at most this: -20 is a loss of 10^-20. It is looked at after every epoch that is kept, and where steps
             are few in an epoch, after every eighth step or so. ``epochs`` stays the most that are made.
+        batch_statistics_epochs: Of a network given in train mode, the first epochs whose steps normalise by their batch
+            and move BatchNorm's running statistics; later steps take those as they then are. That is what a loop does
+            which calls ``eval()`` to measure after an epoch and never ``train()`` again. None: all epochs.
+        compiled: Whether steps go through ``torch.compile``: faster for small convolutional networks on a GPU, after
+            half a minute of compiling, and equal up to rounding. Where there is no compiler it changes nothing.
         penalty: What is added to the loss (``undertow.training.penalties``); losses are told without it. In TOML a
             table: ``[training.penalty]`` with ``name = "jacobian"`` and ``weight = 0.1``.
+        adversary: Steps are taken on the worst samples nearby (``undertow.training.adversarial``); losses over the
+            whole set, where training is to end and records tell, are of the samples as they are.
     """
 
     UNWRITTEN: ClassVar[dict[str, Any]] = {
         "rate": "constant",
         "objective": "loss",
         "log_below": None,
+        "label_noise": 0.0,
         "stop_below": None,
+        "batch_statistics_epochs": None,
+        "compiled": False,
         "penalty": None,
+        "adversary": None,
     }
     """Without which the first trials were stored: written only where they are not these; no identity changes."""
 
@@ -98,8 +114,12 @@ class TrainingSection(Section):
     rate: RateSection = Constant()
     objective: Objective = "loss"
     log_below: Real | None = None
+    label_noise: NonNegative = 0.0
     stop_below: Annotated[float, Field(strict=True, ge=-1e6, le=1e3)] | None = None
+    batch_statistics_epochs: Count | None = None
+    compiled: Switch = False
     penalty: PenaltySection | None = None
+    adversary: AdversarialTraining | None = None
 
     @field_validator("optimizer", "rate", mode="wrap")
     @classmethod
@@ -123,17 +143,31 @@ class TrainingSection(Section):
             raise ValueError(
                 f"{name} has its own momentum, or none: leave momentum out, or choose the optimizer sgd"
             )
-        if self.objective == "log-loss" and self.rate.revocable:
+        if self.objective == "framed-loss" and self.direction.forgetting is None:
+            raise ValueError(
+                f"steps of {self.direction.name} are as long as the gradient, whatever its unit: leave objective out, "
+                "or write objective = 'log-loss'"
+            )
+        if self.objective != "loss" and self.rate.revocable:
             raise ValueError(
                 f"the rate {self.rate.name} divides the loss by its own frame: leave objective out"
+            )
+        if self.batch_statistics_epochs is not None and self.rate.revocable:
+            raise ValueError(
+                f"the rate {self.rate.name} counts epochs for each network: leave batch_statistics_epochs out"
             )
         if self.log_below is not None and self.objective != "log-loss":
             raise ValueError(
                 "log_below says where steps follow the log-loss: write objective = 'log-loss' too"
             )
-        if self.penalty is not None and (self.objective == "log-loss" or self.rate.revocable):
+        if self.label_noise and (self.loss != "square" or not self.shuffle):
             raise ValueError(
-                "a penalty is added to the loss itself: leave out objective = 'log-loss' and the loss-based rate"
+                "label_noise is drawn with the order, for the square loss: choose it, and shuffle"
+            )
+        if (self.penalty or self.adversary) and (self.objective != "loss" or self.rate.revocable):
+            raise ValueError(
+                "a penalty is added to the loss itself, and an adversary raises it: leave out objective "
+                "and the loss-based rate"
             )
         return self
 

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from undertow.core.errors import StoreError
-from undertow.core.losses import loss_gradient, mean_loss
 from undertow.training.attempts import Attempts
 from undertow.training.batches import Batches
 from undertow.training.directions import per_member
 from undertow.training.divergence import DivergenceWatch
 from undertow.training.ensemble import Ensemble
 from undertow.training.gradients import BatchGradients
+from undertow.training.loss_units import LossUnits
 from undertow.training.penalised import PenaltyGradients
 from undertow.training.rates import Constant, Horizon
 from undertow.training.recipe import Recipe
@@ -46,11 +46,14 @@ class Step:
         self._stop = None if recipe.stop_below is None else recipe.stop_below * math.log(10)
         self._loss, self._rule, self._direction = recipe.loss, recipe.rate, recipe.direction
         self._x, self._y = batches.x, batches.y
+        lasting = recipe.batch_statistics_epochs
+        self._freeze_at = NEVER if lasting is None else lasting * batches.per_epoch
         self._horizon = Horizon(recipe.epochs, batches.per_epoch, self._ignorance())
         self._base = torch.tensor(
             [r.learning_rate for r in recipes], dtype=torch.float64, device=ensemble.device
         )
         self._rates = self._base.to(ensemble.dtype)
+        self._stretch = torch.ones_like(self._base)  # what the direction made of the last step's rates
         self.count = torch.zeros((), dtype=torch.int64, device=ensemble.device)
         self.ended = torch.full((ensemble.size,), NEVER, dtype=torch.int64, device=ensemble.device)
         self._log_time = torch.full_like(self._base, -math.inf)
@@ -60,22 +63,16 @@ class Step:
         self._memory = self._direction.start(trained)
         self._gradients = {name: torch.zeros_like(weight) for name, weight in trained.items()}
         self.attempts = self._attempts()
-        log_below = math.inf if recipe.log_below is None else recipe.log_below
-        self._source = BatchGradients(
-            ensemble,
-            recipe.loss,
-            largest=largest,
-            frame=lambda: None if self.attempts is None else self._rule.frame(self.attempts.state),
-            log_below=log_below if recipe.objective == "log-loss" else None,
-            label_axes=self._y.dim(),
-            penalty=self._penalty(recipes),
-        )
+        self._penalty = self._penalty_gradients(recipes)
+        self._units = self._loss_units(recipe)
+        self._source = self._gradient_source(recipe, largest)
+        self._enlarged = self._source.in_logs and self._units is None  # steps are −η/e^r ∇L
         if in_place is None:
             # A GPU's product adds to its target once, at the end. A CPU's adds block by block and rounds each
             # time, which shows where steps are a few units in the last place: there the gradient comes first.
             in_place = ensemble.device.type == "cuda"
-        plain = self._direction.plain and self.attempts is None and not self._source.in_logs
-        plain = plain and recipe.penalty is None
+        plain = self._direction.plain and recipe.penalty is None and recipe.adversary is None
+        plain = plain and self._units is None
         self._direct = (in_place or not trained) and plain and batches.size <= largest
         if self._direct:
             self._gradients = {}
@@ -83,25 +80,31 @@ class Step:
         self._reference = self._source.reference(
             log_loss
         ).clone()  # what the last step's gradient was divided by
-        self._sums_time = self.attempts is None and not (
-            isinstance(self._rule, Constant) and not self._source.in_logs
-        )
+        varies = not isinstance(self._rule, Constant) or self._enlarged or self._direction.varies
+        self._sums_time = self.attempts is None and varies
         begin = log_loss.exp()
         self.watch = DivergenceWatch(begin, dtype=ensemble.dtype)
         if self.attempts is not None:  # later, what is out of bounds is taken back
             self.watch.look(begin.to(self._rates), self.count)
             self.attempts.log_loss.copy_(log_loss)
+            self.attempts.begin_try(self.watch.out)
 
-    def take(self, x: Tensor, y: Tensor) -> None:
-        """One update on a batch that all share, (B, …), or on each member's own, (M, B, …)."""
+    def take(self, x: Tensor, y: Tensor, rows: Tensor | None = None) -> None:
+        """One update on a batch that all share, (B, …), or on each member's own, (M, B, …); ``rows``: which samples."""
         if self._direct:
             self._descend(x, y)
         else:
-            running = self._look(*self._source.add(x, y, onto=self._gradients))
+            running = self._look(*self._source.add(x, y, rows, onto=self._gradients))
             self._silence(running)
-            self._look_ahead(x, y, running)
-            self._sum_time(running)
+            if self._units is not None:
+                self._units.convert(self._reference, running)
+            self._look_ahead(x, y, rows, running)
             rates = torch.where(running, self._present_rates(), 0.0)
+            stretch = self._direction.stretch(self.ensemble.weights, self._gradients, rates)
+            if stretch is not None:
+                self._stretch.copy_(stretch)
+                rates = rates * stretch
+            self._sum_time(running)
             self._direction.step(self.ensemble.weights, self._gradients, self._memory, rates)
         self.count.add_(1)
 
@@ -113,6 +116,13 @@ class Step:
         """At the end of a try: keep the epoch or take it back; which members kept it, (M,) bool."""
         assert self.attempts is not None, "only where epochs may be taken back"
         return self.attempts.settle(self.log_loss(), self.watch.out, self.log_rates())
+
+    def freeze_statistics(self, step: int) -> bool:
+        """Where from this step on BatchNorm is to keep its running statistics, see to it; whether that is news."""
+        news = step >= self._freeze_at and self.ensemble.batch_statistics
+        if news:
+            self.ensemble.batch_statistics = False
+        return news
 
     def look_for_end(self) -> None:
         """Note which members have come to the loss that training is to end at; they take no further step."""
@@ -135,8 +145,10 @@ class Step:
     def effective_rates(self) -> list[float]:
         """η of each member's last step, as if it had been −η ∇L (waits for the device)."""
         state = {} if self.attempts is None else self.attempts.state
-        rates = self._rule.rates(self._base, (self.count - 1).clamp(min=0), state, self._horizon)
-        if self._source.in_logs:
+        rates = (
+            self._rule.rates(self._base, (self.count - 1).clamp(min=0), state, self._horizon) * self._stretch
+        )
+        if self._enlarged:
             rates = torch.exp(rates.log() - self._reference)
         return rates.tolist()
 
@@ -144,11 +156,16 @@ class Step:
         """Log of the effective rate of each member's next step, (M,) float64; with ∇log L, of a loss like the last."""
         state = {} if self.attempts is None else self.attempts.state
         rates = self._rule.rates(self._base, self.count, state, self._horizon)
+        if self._units is not None:
+            return rates.log()
         frame = self._rule.frame(state)
         return rates.log() - (self._reference if frame is None else frame)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Every tensor that tells one moment of training from another, by name."""
+    def tensors(self, *, between_tries: bool = False) -> dict[str, Tensor]:
+        """Every tensor that tells one moment of training from another, by name.
+
+        ``between_tries`` what is kept to go back to is what there is, and left out.
+        """
         return {
             "step": self.count,
             "watch.ceiling": self.watch.ceiling,
@@ -157,12 +174,15 @@ class Step:
             **({"log_time": self._log_time} if self._sums_time else {}),
             **({"ended": self.ended} if self._stop is not None and self.attempts is None else {}),
             **self._changing(),
-            **({} if self.attempts is None else self.attempts.tensors()),
+            **({} if self._penalty is None else self._penalty.told()),
+            **({} if self.attempts is None else self.attempts.tensors(between_tries=between_tries)),
         }
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what ``tensors`` gave, of a step of the same networks, data and recipes."""
         tensors = self.tensors()
+        if self.attempts is not None:
+            state = self.attempts.completed(state)
         ours = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
         theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in state.items()}
         if ours != theirs:
@@ -173,6 +193,8 @@ class Step:
             )
         for name, tensor in tensors.items():
             tensor.copy_(state[name])
+        if self.attempts is not None:
+            self.attempts.begin_try(self.watch.out)
 
     def _changing(self) -> dict[str, Tensor]:
         """What a step changes of the members themselves."""
@@ -187,12 +209,33 @@ class Step:
             return None
         return Attempts(self._rule, self._base, self._horizon, self._changing(), stop=self._stop)
 
-    def _penalty(self, recipes: Sequence[Recipe]) -> PenaltyGradients | None:
+    def _loss_units(self, recipe: Recipe) -> LossUnits | None:
+        if recipe.objective != "framed-loss":
+            return None
+        none_yet = torch.full_like(self._base, -math.inf)  # whatever the loss is, the first unit is above it
+        return LossUnits(self._memory, none_yet, forgetting=self._direction.forgetting or 0.0)
+
+    def _gradient_source(self, recipe: Recipe, largest: int) -> BatchGradients:
+        log_below = math.inf if recipe.log_below is None else recipe.log_below
+        return BatchGradients(
+            self.ensemble,
+            recipe.loss,
+            largest=largest,
+            frame=lambda: None if self.attempts is None else self._rule.frame(self.attempts.state),
+            log_below=log_below if recipe.objective == "log-loss" else None,
+            unit=None if self._units is None else self._units.following,
+            label_axes=self._y.dim(),
+            compile_slopes=recipe.compiled,
+            penalty=self._penalty,
+            adversary=recipe.adversary,
+        )
+
+    def _penalty_gradients(self, recipes: Sequence[Recipe]) -> PenaltyGradients | None:
         penalty = recipes[0].penalty
         if penalty is None:
             return None
         seeds = [recipe.seed for recipe in recipes]
-        return PenaltyGradients(self.ensemble, penalty, seeds=seeds, count=self.count)
+        return PenaltyGradients(self.ensemble, penalty, seeds=seeds, count=self.count, x=self._x)
 
     def _ignorance(self) -> float:
         """Log of the loss where all outputs are zero."""
@@ -202,9 +245,10 @@ class Step:
     def _descend(self, x: Tensor, y: Tensor) -> None:
         """w ← w - η ∇L, added to the weights where it is computed: no gradient is written and read again."""
         logits, kept = self.ensemble.forward(x, own=y.dim() > self._y.dim())
-        running = self._going_on(self.watch.look(mean_loss(logits, y, self._loss), self.count))
+        loss, slopes, reference = self._source.slopes(logits, y)
+        running = self._look(loss, reference)
         self._sum_time(running)
-        slopes = loss_gradient(logits, y, self._loss) * -per_member(self._present_rates(), logits)
+        slopes = (slopes * -per_member(self._present_rates(), slopes)).to(logits)
         slopes.masked_fill_(~per_member(running, slopes), 0.0)
         self.ensemble.backward(kept, slopes, onto=self.ensemble.weights)
 
@@ -220,7 +264,7 @@ class Step:
         if reference is not None:
             self._reference.copy_(reference)
         if self.attempts is not None:
-            return self.attempts.look(loss) & ~self.watch.out
+            return self.attempts.look(loss)
         return self._going_on(
             self.watch.look(loss if reference is None else loss.exp().to(self._rates), self.count)
         )
@@ -232,11 +276,11 @@ class Step:
     def _sum_time(self, running: Tensor) -> None:
         """Add this step's effective rate to t, in logs, where it is not the same in every step."""
         if self._sums_time:
-            rates = self._rule.rates(self._base, self.count, {}, self._horizon).log()
-            rates = rates - self._reference if self._source.in_logs else rates
+            rates = (self._rule.rates(self._base, self.count, {}, self._horizon) * self._stretch).log()
+            rates = rates - self._reference if self._enlarged else rates
             self._log_time.copy_(torch.logaddexp(self._log_time, rates).where(running, self._log_time))
 
-    def _look_ahead(self, x: Tensor, y: Tensor, running: Tensor) -> None:
+    def _look_ahead(self, x: Tensor, y: Tensor, rows: Tensor | None, running: Tensor) -> None:
         """Where the direction wants the gradient of another place, take it there."""
         displacement = self._direction.ahead(self._gradients)
         if displacement is None:
@@ -244,7 +288,7 @@ class Step:
         here = {name: self.ensemble.weights[name].clone() for name in displacement}
         for name, shift in displacement.items():
             self.ensemble.weights[name].add_(shift)
-        self._source.add(x, y, onto=self._gradients)
+        self._source.add(x, y, rows, onto=self._gradients)
         for name, weight in here.items():
             self.ensemble.weights[name].copy_(weight)
         self._silence(running)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from undertow.core.errors import InputError
 from undertow.core.losses import prepare_labels
@@ -70,24 +71,41 @@ class Trainer:
             )
         recipe = self._recipe = shared_recipe(recipes)
         place = x.device if device is None else torch.device(device)
-        ensemble = stack_networks(networks, frozen=recipe.frozen, dtype=recipe.torch_dtype, device=place)
+        ensemble = stack_networks(
+            networks,
+            frozen=recipe.frozen,
+            dtype=recipe.torch_dtype,
+            device=place,
+            faster=recipe.compiled,
+        )
         with matmul_precision(recipe.matmul_precision):
             x = x.detach().to(device=place, dtype=recipe.torch_dtype)
             outputs = ensemble.logits(x[:1]).shape[-1]
             y = prepare_labels(y.detach(), loss=recipe.loss, outputs=outputs, dtype=recipe.torch_dtype).to(
                 place
             )
+            if recipe.label_noise and not y.is_floating_point():
+                y = functional.one_hot(y, outputs).to(recipe.torch_dtype)  # classes have no room for noise
             seeds = [r.seed for r in recipes] if recipe.shuffle else None
-            self._batches = Batches(x, y, size=recipe.batch_size, seeds=seeds, apart=recipe.rate.revocable)
+            numbered = recipe.penalty is not None and recipe.penalty.remembers
+            apart = self.revocable = recipe.rate.revocable
+            noise = recipe.label_noise
+            self._batches = Batches(
+                x,
+                y,
+                size=recipe.batch_size,
+                seeds=seeds,
+                apart=apart,
+                numbered=numbered,
+                label_noise=noise,
+            )
             self._step = Step(ensemble, recipes, self._batches)
         self._replay: Callable[[], None] | None = None
-        self._replay_batch = (x, y)
         self._may_capture = place.type == "cuda"
         self._standing = Standing(self._step, recipes, steps_per_epoch=self._batches.per_epoch)
         self._looked_at = 0
         self.device = place
         self.step = 0
-        self.revocable = recipe.rate.revocable
         self.apart = self.revocable or recipe.stop_below is not None
         self._first_rates = self._step.effective_rates()
         self._settled: list[StepTaken | None] | None = None  # what became of a try that has just ended
@@ -197,9 +215,7 @@ class Trainer:
         """
         attempts = self._step.attempts
         if attempts is not None and self.step % self._batches.per_epoch == 0:
-            return (
-                attempts.log_loss.cpu().clone()
-            )  # of the last epoch kept, which is where every member stands
+            return attempts.log_loss.cpu().clone()  # of the last epoch kept, where every member stands
         with matmul_precision(self._recipe.matmul_precision):
             return self._step.log_loss().cpu()
 
@@ -239,8 +255,7 @@ class Trainer:
         self._settled = None
         every = _HOPE_EVERY.get(self.device.type, 1)
         if self.step % self._batches.per_epoch:
-            out = self._step.watch.out | attempts.waiting | attempts.lost
-            if self.step % every or not bool(out.all()):
+            if self.step % every or not bool(attempts.over.all()):
                 return
             self.step += -self.step % self._batches.per_epoch
             self._step.count.fill_(self.step)
@@ -260,7 +275,8 @@ class Trainer:
 
     def state(self) -> dict[str, Tensor]:
         """Everything needed to go on bit for bit, as CPU tensors of their own."""
-        return {name: tensor.detach().cpu().clone() for name, tensor in self._step.tensors().items()}
+        tensors = self._step.tensors(between_tries=self.step % self._batches.per_epoch == 0)
+        return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from ``state``, which a trainer of the same networks, data and recipes gave."""
@@ -270,28 +286,25 @@ class Trainer:
         self._look()
 
     def _update(self) -> None:
+        if self._step.freeze_statistics(self.step):  # steps are others from now on
+            self._replay, self._may_capture = None, self.device.type == "cuda"
         full = self._batches.full(self.step)
         if self._may_capture and full:
             self._capture()
         if self._replay is None or not full:
-            self._step.take(*self._batch())
-            return
-        if not self._batches.whole:
-            for place, tensor in zip(self._replay_batch, self._batch(), strict=True):
-                place.copy_(tensor)
-        self._replay()
-
-    def _batch(self) -> tuple[Tensor, Tensor]:
-        return self._batches.at(self.step, self._standing.turns())
+            self._step.take(*self._batches.at(self.step, self._standing.turns()))
+        else:
+            self._batches.turn_to(self.step, self._standing.turns())
+            self._replay()
 
     def _capture(self) -> None:
-        """Capture the step on a full batch, which is copied to where the graph reads it."""
+        """Capture the step on a full batch, which it picks by the number of the step on the device."""
         self._may_capture = False
-        if not self._batches.whole:
-            x, y = self._batch()
-            self._replay_batch = (x.clone(), y.clone())
-        changed = list(self._step.tensors().values())
-        self._replay = capture(lambda: self._step.take(*self._replay_batch), changed=changed)
+        self._batches.turn_to(self.step, self._standing.turns())
+        step, batches = self._step, self._batches
+        self._replay = capture(
+            lambda: step.take(*batches.picked(step.count)), changed=list(step.tensors().values())
+        )
 
     def _look(self) -> None:
         """Ask the device who diverged and who has kept how much, which waits for it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -10,10 +11,12 @@ from torch import nn
 
 from tests.adversary.certificates.architectures import ARCHITECTURES, drawn, violations
 from undertow.adversary.certificates import relaxations
+from undertow.adversary.certificates.ball_coupling import BallCouplings
 from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import read_graph
 from undertow.adversary.certificates.refined import refined_radii
+from undertow.adversary.certificates.sharpened_limits import sharpened
 from undertow.adversary.classifier import Classifier
 
 
@@ -57,7 +60,11 @@ def test_all_limits_hold_on_the_ball(name: str) -> None:
     graph = read_graph(Classifier(net), net, x)
     for norm in (1.0, 2.0, math.inf):
         for box in (None, (0.0, 1.0)):
-            ball = LinearBounds(graph, norm, box).ball(x, torch.full((4,), 0.1).double())
+            bounds = LinearBounds(graph, norm, box)
+            plain = bounds.ball(x, torch.full((4,), 0.1).double())
+            ball = sharpened(bounds, plain, BallCouplings(bounds))
+            for index, (low, high) in ball.limits.items():  # sharper, so that those given hold as well
+                assert bool(((low >= plain.limits[index][0]) & (high <= plain.limits[index][1])).all())
             for seed in range(20):
                 noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)).double()
                 step = 0.1 * noise / torch.linalg.vector_norm(noise, norm, dim=1, keepdim=True)
@@ -65,6 +72,18 @@ def test_all_limits_hold_on_the_ball(name: str) -> None:
                 for index, (low, high) in ball.limits.items():
                     slack = 1e-12 * (1 + values[index].abs())
                     assert bool(((values[index] >= low - slack) & (values[index] <= high + slack)).all())
+
+
+def test_limits_of_a_late_layer_are_narrower_by_an_ascent() -> None:
+    torch.manual_seed(0)
+    widths = (32, 64, 64, 16, 3)
+    layers = [part for pair in itertools.pairwise(widths) for part in (nn.Linear(*pair), nn.ReLU())]
+    net, x = nn.Sequential(*layers[:-1]).double().requires_grad_(False), torch.rand(4, 32).double()
+    bounds = LinearBounds(read_graph(Classifier(net), net, x), 2.0)
+    plain = bounds.ball(x, torch.full((4,), 1.0).double())
+    ball, last = sharpened(bounds, plain, BallCouplings(bounds)), max(bounds.wanted)
+    before, after = ((each.limits[last][1] - each.limits[last][0]).mean() for each in (plain, ball))
+    assert after < 0.9 * before
 
 
 def test_a_box_and_an_ascent_never_shorten_a_radius() -> None:

@@ -95,7 +95,7 @@ def _layer(source: AffineMap) -> tuple[Tensor, Tensor | float]:
     norms = torch.linalg.vector_norm(source.kernel.flatten(1), dim=1)
     axes = (-1, *[1] * (source.kernel.ndim - 1))
     rows = source.kernel / torch.where(norms > 0, norms, 1.0).reshape(axes)
-    return norms.reshape(-1, *[1] * (source.kernel.ndim - 2)), convolution_norm(rows) ** 2
+    return norms.reshape(-1, *[1] * (source.kernel.ndim - 2)), convolution_norm(rows, source.stride) ** 2
 
 
 def _masked(gram: Tensor, open_ended: Tensor) -> Tensor:

@@ -13,11 +13,11 @@ from undertow.adversary.certificates.bracket import largest_radius
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import NetworkGraph
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
+from undertow.adversary.certificates.row_budget import row_entries
 from undertow.adversary.geometry import dual_lengths, furthest
 
-__all__ = ["certified_radii", "gap_bounds", "weakest_directions"]
+__all__ = ["certified_radii", "gap_bounds", "linear_radii", "weakest_directions"]
 
-_CHUNK = 2**22  # float64 entries of one array of backward rows: 32 MiB
 _RTOL, _COARSE = (
     1e-9,
     1e-3,
@@ -66,7 +66,7 @@ def _linear_gaps(bounds: LinearBounds, x: Tensor, y: Tensor, eps: Tensor) -> Ite
     """Part by part, the bounds of ``gap_bounds`` and the rows (b, k, d) of the linear functions behind them."""
     graph = bounds.graph
     classes, shape = graph.classes, graph.operations[graph.output].shape
-    size = max(1, _CHUNK // (bounds.widest * classes))
+    size = max(1, row_entries(x.device) // (bounds.widest * classes))
     for part, labels, radius in zip(*(torch.split(t, size) for t in (x, y, eps)), strict=True):
         ball = bounds.ball(part, radius)
         rows = difference_rows(labels, classes).reshape(len(part), classes, *shape)
@@ -83,11 +83,16 @@ def certified_radii(graph: NetworkGraph, x: Tensor, y: Tensor, norm: float, box:
     What holds on the whole ball holds on its part in the box, and with other limits other lines are chosen: of both
     proofs the better is kept.
     """
-    free = _radii(LinearBounds(graph, norm), x.double(), y)
-    return free if box is None else torch.maximum(free, _radii(LinearBounds(graph, norm, box), x.double(), y))
+    free = linear_radii(LinearBounds(graph, norm), x.double(), y)
+    return (
+        free
+        if box is None
+        else torch.maximum(free, linear_radii(LinearBounds(graph, norm, box), x.double(), y))
+    )
 
 
-def _radii(bounds: LinearBounds, x: Tensor, y: Tensor) -> Tensor:
+def linear_radii(bounds: LinearBounds, x: Tensor, y: Tensor) -> Tensor:
+    """The same with the bounds that are given, in the box that they are in."""
     graph, norm = bounds.graph, bounds.norm
     parts = list(_linear_gaps(bounds, x, y, x.new_zeros(len(x))))
     gaps = torch.cat([lower for lower, _ in parts])
@@ -104,7 +109,11 @@ def _radii(bounds: LinearBounds, x: Tensor, y: Tensor) -> Tensor:
         gap,
         level=torch.where(guess.isfinite(), level, 0.0),
         guess=guess,
-        rtol=1e-14 if graph.linear and bounds.box is None else _RTOL if bounds.cost <= _CHEAP else _COARSE,
+        rtol=1e-14
+        if graph.linear and bounds.box is None
+        else _RTOL
+        if bounds.cost(x.device) <= _CHEAP
+        else _COARSE,
     )
     return torch.where(guess.isinf() & (level > 0), math.inf, found)  # a network that is constant
 

@@ -99,6 +99,7 @@ class GraphBuilder:
                 rearranges=template.name in REARRANGING,
                 matrix=_matrix_of(template),
                 kernel=template.argument(1) if _plain_convolution(template) else None,
+                stride=_stride(template) if _plain_convolution(template) else None,
             )
         )
 
@@ -232,3 +233,8 @@ def _matrix_of(template: Template) -> Tensor | None:
 
 def _plain_convolution(template: Template) -> bool:
     return template.name == "convolution" and not template.argument(6) and template.argument(8) == 1
+
+
+def _stride(template: Template) -> tuple[int, ...] | None:
+    stride, dilation = template.argument(3), template.argument(5)
+    return tuple(stride) if max(stride) > 1 and max(dilation) == 1 else None

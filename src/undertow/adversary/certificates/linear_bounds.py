@@ -31,12 +31,10 @@ from undertow.adversary.certificates.node_bounds import (
     settled,
 )
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
+from undertow.adversary.certificates.row_budget import row_entries, worthwhile
 from undertow.adversary.geometry import dual_lengths
 
 __all__ = ["BallBounds", "LinearBounds", "affine_rows"]
-
-_CHUNK = 2**22  # float64 entries of one array of backward rows: 32 MiB
-_WORK = 1e9  # multiplications for the limits of one operation and sample beyond which intervals have to do
 
 
 @dataclass(eq=False)
@@ -64,9 +62,12 @@ class BallBounds:
 
 
 class LinearBounds:
-    """The bounds of one network in one norm; what does not depend on the samples is computed once."""
+    """The bounds of one network in one norm; what does not depend on the samples is computed once.
 
-    def __init__(self, graph: NetworkGraph, norm: float, box: Box = None) -> None:
+    In L2 limits are also those that the lengths of `ball_lengths` give; without ``lengths`` they are CROWN's alone.
+    """
+
+    def __init__(self, graph: NetworkGraph, norm: float, box: Box = None, *, lengths: bool = True) -> None:
         self.graph, self.norm, self.box = graph, norm, box
         widest = max(math.prod(operation.shape) for operation in graph.operations)
         self.widest = widest
@@ -75,7 +76,7 @@ class LinearBounds:
         self.affine = self._affine_part()
         self._reach: dict[int, Tensor] = {}
         self.work = _work_before(graph)
-        self.lengths = BallLengths(graph) if norm == 2 else None
+        self.lengths = BallLengths(graph) if norm == 2 and lengths else None
         self.wanted = {
             index
             for operation in graph.operations
@@ -91,19 +92,23 @@ class LinearBounds:
                 found.add(index)
         return found
 
-    @property
-    def cost(self) -> float:
+    def cost(self, device: torch.device) -> float:
         """Multiplications for all limits of one sample, about."""
         operations = self.graph.operations
         each = [
-            min(_WORK, 2 * math.prod(operations[at].shape) * self.work[at])
+            min(worthwhile(device), 2 * math.prod(operations[at].shape) * self.work[at])
             for at in self.wanted
             if at not in self.affine
         ]
         return sum(each, 0.0)
 
-    def ball(self, x: Tensor, eps: Tensor) -> BallBounds:
-        """Limits, sizes and relaxations over the balls of radius ε_i around x_i, operation after operation."""
+    def ball(
+        self, x: Tensor, eps: Tensor, *, known: dict[int, tuple[Tensor, Tensor]] | None = None
+    ) -> BallBounds:
+        """Limits, sizes and relaxations over the balls of radius ε_i around x_i, operation after operation.
+
+        With limits ``known`` of some results, what is found holds where those do: on a part of the ball.
+        """
         shape = self.graph.operations[0].shape
         x, eps = x.double().reshape(len(x), *shape), eps.double()
         ball = BallBounds(x, eps)
@@ -123,16 +128,18 @@ class LinearBounds:
                 low, high, ball.sizes[index] = interval_through(operation, given, sizes, self.rounding)
                 if index in self.wanted:
                     low, high = self._tightened(index, ball, low, high, values[index])
+            if known is not None and index in known:
+                low, high = torch.maximum(low, known[index][0]), torch.minimum(high, known[index][1])
             ball.limits[index] = low, high
             if self.lengths is not None:
                 length = self.lengths.length(index, eps, ball.lengths, ball.limits)
                 ball.lengths[index] = self.lengths.within(length, values[index], (low, high))
         return ball
 
-    def rows_met(self, ball: BallBounds, rows: Tensor) -> dict[int, Tensor]:
-        """The rows at every operation on the way of rows at the scores to the input."""
+    def rows_met(self, ball: BallBounds, rows: Tensor, at: int | None = None) -> dict[int, Tensor]:
+        """The rows at every operation on the way of rows at the scores, or at another operation, to the input."""
         met: dict[int, Tensor] = {}
-        _carry(self.graph, rows, self.graph.output, 0, ball, met)
+        _carry(self.graph, rows, self.graph.output if at is None else at, 0, ball, met)
         return met
 
     def _tightened(
@@ -147,17 +154,12 @@ class LinearBounds:
             spread = ball.eps.reshape(-1, *[1] * (value.ndim - 1)) * self.reach(index, ball.x.device)
             spread = spread + self.rounding * (spread + ball.sizes[index])
             return torch.maximum(low, value - spread), torch.minimum(high, value + spread)
-        users = [op for op in self.graph.operations if index in op.inputs and not isinstance(op, AffineMap)]
-        straight = all(isinstance(op, CurveOf) and op.curve.straight for op in users)
-        open_ended = torch.ones_like(low[0], dtype=torch.bool)
-        if straight:
-            curves = [op.curve for op in users if isinstance(op, CurveOf)]
-            open_ended = ~torch.stack([settled(curve, low, high) for curve in curves]).all(0).all(0)
-        some = open_ended.flatten().nonzero().squeeze(1)
-        if 2 * len(some) * self.work[index] > _WORK:
+        some = self.open_entries(index, low, high)
+        if 2 * len(some) * self.work[index] > worthwhile(low.device):
             return low, high
         low, high = low.flatten(1).clone(), high.flatten(1).clone()
-        for part in torch.split(some, max(1, _CHUNK // (2 * self.widest * len(low)))) if len(some) else ():
+        size = max(1, row_entries(low.device) // (2 * self.widest * len(low)))
+        for part in torch.split(some, size) if len(some) else ():
             lower, upper = self.entry_limits(index, ball, part)
             low[:, part], high[:, part] = (
                 torch.maximum(low[:, part], lower),
@@ -165,6 +167,15 @@ class LinearBounds:
             )
         shape = self.graph.operations[index].shape
         return low.reshape(-1, *shape), high.reshape(-1, *shape)
+
+    def open_entries(self, index: int, low: Tensor, high: Tensor) -> Tensor:
+        """The entries of one operation's result whose limits matter: not those on one straight piece in all samples."""
+        users = [op for op in self.graph.operations if index in op.inputs and not isinstance(op, AffineMap)]
+        open_ended = torch.ones_like(low[0], dtype=torch.bool)
+        curves = [op.curve for op in users if isinstance(op, CurveOf) and op.curve.straight]
+        if len(curves) == len(users):
+            open_ended = ~torch.stack([settled(curve, low, high) for curve in curves]).all(0).all(0)
+        return open_ended.flatten().nonzero().squeeze(1)
 
     def entry_limits(self, index: int, ball: BallBounds, some: Tensor) -> tuple[Tensor, Tensor]:
         """Lower and upper limits (B, n) of these entries of one operation's result."""
@@ -182,7 +193,7 @@ class LinearBounds:
             shape = self.graph.operations[index].shape
             entries, norms = math.prod(shape), []
             everyone = torch.arange(entries, device=device)
-            for some in torch.split(everyone, max(1, _CHUNK // self.widest)):
+            for some in torch.split(everyone, max(1, row_entries(device) // self.widest)):
                 rows = torch.zeros(len(some), entries, dtype=torch.float64, device=device)
                 rows[everyone[: len(some)], some] = 1.0
                 back, _, _ = _carry(self.graph, rows.reshape(1, len(some), *shape), index, 0, None)

@@ -13,6 +13,7 @@ from undertow.adversary.certificates.certified import difference_rows
 from undertow.adversary.certificates.jacobian_bounds import JacobianBounds
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
+from undertow.adversary.certificates.row_budget import row_entries
 from undertow.adversary.certificates.steepest_points import steepest_found
 from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_classifier
 from undertow.adversary.geometry import check_norm
@@ -20,8 +21,6 @@ from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
 
 __all__ = ["LipschitzBracket", "lipschitz", "lipschitz_bounds"]
-
-_CHUNK = 2**22  # float64 entries of one array of Jacobian rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +143,7 @@ def lipschitz_bounds(
     classes, shape, found = graph.classes, graph.operations[graph.output].shape, []
     eye = torch.eye(classes, dtype=torch.float64, device=x.device)
     for part in torch.split(
-        torch.arange(len(x), device=x.device), max(1, _CHUNK // (bounds.widest * classes))
+        torch.arange(len(x), device=x.device), max(1, row_entries(x.device) // (bounds.widest * classes))
     ):
         rows = eye.expand(len(part), -1, -1) if labels is None else difference_rows(labels[part], classes)
         limits = jacobian.rows(bounds.ball(x[part], radius[part]), rows.reshape(len(part), classes, *shape))

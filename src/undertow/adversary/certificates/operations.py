@@ -54,6 +54,8 @@ class AffineMap:
     """(in, out), where W is this matrix on the last axis."""
     kernel: Tensor | None = None
     """The weight (out, in/groups, …) of a convolution."""
+    stride: tuple[int, ...] | None = None
+    """Of that convolution, one number for each axis; None for steps of 1, or where it is dilated."""
 
     def values(self, inputs: Sequence[Tensor]) -> Tensor:
         if self.fast_values is not None:

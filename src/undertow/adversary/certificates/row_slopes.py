@@ -94,6 +94,12 @@ class RowSlopes:
         sizes = size + paid.abs() + terms.detach().abs().flatten(2).sum(2)
         return back, terms.flatten(2).sum(2) - paid, sizes
 
+    def costs(self, rows: Tensor, values: Tensor) -> Tensor:
+        """c·f(z) − (g·z + h) ≥ 0 of every neuron at the inputs z (B, *S) within the limits: what its line loses."""
+        back = rows * self.slope if self.extra is None else rows * self.slope + self.extra
+        z, nothing = values.unsqueeze(1), torch.zeros_like(rows)
+        return rows * self.curve.value(z) - back * z - self._pieced(rows, back, nothing, nothing)
+
     def _offsets(self, rows: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """min ±f(t) ∓ a·t, the sign that of the row."""
         low, high = low.expand_as(self.slope), high.expand_as(self.slope)

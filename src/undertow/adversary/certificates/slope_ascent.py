@@ -28,17 +28,17 @@ def ascended_bounds(
     couplings: dict[int, BallCoupling],
     steps: int,
     until: float = math.inf,
-    cases: bool = False,
+    at: int | None = None,
 ) -> Tensor:
-    """Lower bounds (B, K) of rows·scores with the slopes of all activations free.
+    """Lower bounds (B, K) of rows·scores, or of rows·value of the operation ``at``, with all slopes before it free.
 
     Every row and neuron has a slope of its own, every row and layer a multiplier of the ball; each choice is a bound,
     and of all that are tried the best is kept. Adam, in units of each activation's range of slopes; it ends where all
-    bounds exceed ``until``. With ``cases``, where limits may end at kinks, slopes may be any number.
+    bounds exceed ``until``.
     """
-    output = bounds.graph.output
+    output = bounds.graph.output if at is None else at
     best, _ = bounds.backward(ball, rows, output)
-    starts = _starts(bounds, ball, rows, couplings, cases)
+    starts = _starts(bounds, ball, rows, couplings, output)
     if not starts or steps == 0 or bool((best > until).all()):
         return best
     slopes = {index: start.slope.clone().requires_grad_(True) for index, start in starts.items()}
@@ -47,22 +47,13 @@ def ascended_bounds(
         for index, start in starts.items()
         if start.level is not None
     }
-    extras = {
-        index: start.extra.clone().requires_grad_(True)
-        for index, start in starts.items()
-        if start.extra is not None
-    }
     ranges = {index: slope_range(start.curve, start.low, start.high) for index, start in starts.items()}
-    met = bounds.rows_met(ball, rows) if extras else {}
-    scales = {index: float(met[index].abs().mean()) for index in extras}
-    optimiser = _optimiser(slopes, levels, extras, ranges, scales)
+    optimiser = _optimiser(slopes, levels, ranges)
     for step in range(steps):
         tried = BallBounds(ball.x, ball.eps, ball.limits, ball.sizes, dict(ball.relaxations))
         for index, start in starts.items():
             level = None if start.level is None else start.level * levels[index].exp()
-            tried.relaxations[index] = replace(
-                start, slope=slopes[index], level=level, extra=extras.get(index)
-            )
+            tried.relaxations[index] = replace(start, slope=slopes[index], level=level)
         with torch.enable_grad():
             found, _ = bounds.backward(tried, rows, output)
             loss = -torch.where(found.isfinite(), found, 0.0).sum()
@@ -84,9 +75,7 @@ def ascended_bounds(
 def _optimiser(
     slopes: dict[int, Tensor],
     levels: dict[int, Tensor],
-    extras: dict[int, Tensor],
     ranges: dict[int, tuple[Tensor, Tensor]],
-    scales: dict[int, float],
 ) -> torch.optim.Adam:
     def width(index: int) -> float:
         least, most = ranges[index]
@@ -94,16 +83,14 @@ def _optimiser(
 
     groups = [{"params": [slope], "lr": _RATE * width(index)} for index, slope in slopes.items()]
     groups += [{"params": [level], "lr": 2 * _RATE} for level in levels.values()]
-    # in units of the rows: a network times a thousand has the same bounds, times a thousand
-    groups += [{"params": [extra], "lr": _RATE * scales[index]} for index, extra in extras.items()]
     return torch.optim.Adam(groups, betas=(0.9, 0.99))
 
 
 def _starts(
-    bounds: LinearBounds, ball: BallBounds, rows: Tensor, couplings: dict[int, BallCoupling], cases: bool
+    bounds: LinearBounds, ball: BallBounds, rows: Tensor, couplings: dict[int, BallCoupling], output: int
 ) -> dict[int, RowSlopes]:
     """Where the ascent begins: lines by the signs of the rows that reach each activation, chords with a coupling."""
-    met = bounds.rows_met(ball, rows)
+    met = bounds.rows_met(ball, rows, output)
     found = {}
     for index, operation in enumerate(bounds.graph.operations):
         lines = ball.relaxations.get(index)
@@ -123,7 +110,6 @@ def _starts(
             share = torch.where(weight > 0, 0.25 * row.square() / weight.clamp(min=1e-300), 0.0)
             level = (share.flatten(2).sum(2) / coupling.square.clamp(min=1e-300).unsqueeze(1)).sqrt()
             level = level.clamp(min=1e-30, max=math.inf)
-        extra = torch.zeros_like(slope) if cases else None
-        pieces = () if coupling is None and not cases else pieces_of(operation.curve, low, high)
-        found[index] = RowSlopes(operation.curve, low, high, slope.detach(), coupling, level, pieces, extra)
+        pieces = () if coupling is None else pieces_of(operation.curve, low, high)
+        found[index] = RowSlopes(operation.curve, low, high, slope.detach(), coupling, level, pieces)
     return found

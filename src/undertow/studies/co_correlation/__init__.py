@@ -11,6 +11,8 @@ proves and measures that it rises during training, and links the energy S(f) tha
 ``depth``       the energy budget of networks with three and four hidden layers               Theorem 4.5
 ``estimators``  the paper's Algorithms 1 and 2 beside exact norms                             Appendix E
 ``growth``, …   the rate of ϱ beside the bounds on it, for ReLU and other activations         Theorems 5.3, 5.5
+``deep-…``      ϱ at nine cuts of ResNet-50, with both starts of its branches, and of WRN-50   Figure 2
+``acting-…``    fronts of networks trained with ϱ or S held down, on three data sets          ours
 =============== ============================================================================ ==================
 """
 
@@ -28,11 +30,12 @@ STUDY = Study(
     summary="Gradient descent aligns neighbouring layers: their co-correlation ϱ rises, most of all in wide networks "
     "with a small start, and with it the Dirichlet energy that makes a network fragile.",
     costs={
-        "smoke": "380 small trials on digits, about 20 s on two cores",
-        "laptop": "670 trials on 3,840 images of MNIST (Fashion-MNIST or digits where it is not on this machine); "
-        "about 4 minutes on two cores",
+        "smoke": "490 small trials on digits, about 30 s on two cores",
+        "laptop": "1,190 trials on up to 3,840 images of MNIST (Fashion-MNIST or digits where it is not on this "
+        "machine); about 6 minutes on two cores",
         "paper": "240 networks on all of MNIST, about 4 minutes on one H200; the paper's whole grid of 140 with one "
-        "seed, 5 minutes and as long again for the attacks; smaller parts beside them",
+        "seed, 5 minutes and as long again for the attacks; smaller parts beside them, and 670 networks on MNIST and "
+        "CIFAR-10 trained in other ways",
     },
     variants={
         "paper": "one logit, parity, head ±1/√m, unit-norm inputs",
@@ -42,6 +45,6 @@ STUDY = Study(
     home=__name__,
     topics=(
         *("grid", "robustness", "rise", "factors", "risk_bound", "extensions", "estimators"),
-        *("growth", "proof_steps", "full_grid"),
+        *("growth", "proof_steps", "full_grid", "deep_networks", "acting"),
     ),
 )

@@ -17,10 +17,10 @@ STUDY = Study(
     summary="Where a class consists of several clusters, gradient descent is said to give every neuron the average of "
     "their centres instead of one centre each. The average classifies perfectly, and is far easier to attack.",
     costs={
-        "smoke": "490 small trials on synthetic clusters and digits, about 40 s on two cores",
-        "laptop": "490 trials on synthetic clusters and 200 others, with MNIST or digits; about 4 minutes on two "
+        "smoke": "620 small trials on synthetic clusters and digits, about 50 s on two cores",
+        "laptop": "490 trials on synthetic clusters and 390 others, with MNIST or digits; about 5 minutes on two "
         "cores",
-        "paper": "500 trials on clusters, d = 3072 and up to 20 seeds, 6 minutes on two cores; 280 on MNIST, CIFAR-10 "
+        "paper": "500 trials on clusters, d = 3072 and up to 20 seeds, 6 minutes on two cores; 470 on MNIST, CIFAR-10 "
         "and others, about half an hour on one H200",
     },
     # Parts of a minute in all, on data that is sampled: these say something at their laptop size only.
@@ -40,6 +40,6 @@ STUDY = Study(
     home=__name__,
     topics=(
         *("averaging", "radius", "decoupling", "frozen_features", "images"),
-        *("min_vidal", "kkt", "manifold", "li2022", "simplicity"),
+        *("min_vidal", "kkt", "manifold", "li2022", "simplicity", "useful_features"),
     ),
 )

@@ -23,6 +23,7 @@ __all__ = [
     "interpolated",
     "largest",
     "measured",
+    "present",
     "side_by_side",
     "split_key",
     "stacked",
@@ -187,3 +188,12 @@ def stacked(table: polars.DataFrame, names: Mapping[str, str], *, by: Sequence[s
     """
     each = [table.select(*by, curve=polars.lit(name), value=column) for column, name in names.items()]
     return polars.concat(each)
+
+
+def present(table: polars.DataFrame, names: Sequence[str]) -> list[str]:
+    """Those of the columns that the table has: the axes of a grid that other grids of the study do not have.
+
+    >>> present(polars.DataFrame({"seed": [0], "value": [1.0]}), ["seed", "activation"])
+    ['seed']
+    """
+    return [name for name in names if name in table.columns]

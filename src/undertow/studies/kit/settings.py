@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["after_training_on_test", "gradient_descent", "two_layer"]
+__all__ = ["after_training_on_test", "gradient_descent", "robustness_beside", "two_layer"]
 
 
 def two_layer(width: int, std: float, *, bias_std: float | None = None, **more: Any) -> dict[str, Any]:
@@ -37,3 +37,16 @@ def after_training_on_test(measures: list[Any], limit: int | None = None) -> dic
     """
     few = {} if limit is None else {"limit": limit}
     return {"measures": measures, "every": "end", "split": "test", **few}
+
+
+def robustness_beside(seam: str, *, count: int, every: int | str, **more: Any) -> list[dict[str, Any]]:
+    """What is read beside a bias: stable ranks, and margin, energy, ϱ and radii of the first ``count`` points.
+
+    >>> [measure["name"] for measure in robustness_beside("activation1", count=4, every=100)]
+    ['stable-rank', 'robustness-profile']
+    >>> robustness_beside("activation1", count=0, every=100)
+    [{'name': 'stable-rank', 'every': 100}]
+    """
+    ranks = {"name": "stable-rank", "every": every}
+    profile = {"name": "robustness-profile", "seam": seam, "count": count, "every": every, **more}
+    return [ranks, profile] if count else [ranks]

@@ -37,8 +37,8 @@ class Study:
 
     ``costs`` says for each scale how long it takes and where; ``variants`` what each one means. ``summary`` tells a
     newcomer in two sentences what the paper says; ``tour`` is the scale and the parts (none named: all) that the tour
-    shows. ``home`` is the study's package, ``topics`` are those inside it that have parts, claims or figures; without
-    any it has them itself.
+    shows; ``own_data`` is the part that runs on a table of the reader's, and on nothing else. ``home`` is the study's
+    package, ``topics`` are those inside it that have parts, claims or figures; without any it has them itself.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Study:
     topics: tuple[str, ...] = ()
     summary: str = ""
     tour: tuple[Scale, tuple[str, ...]] = ("smoke", ())
+    own_data: str = ""
 
     @cached_property
     def parts(self) -> Mapping[str, Part]:
@@ -102,7 +103,7 @@ class Study:
         if known is None:
             raise ConfigError(f"there is no scale {scale!r}; {nearest(scale, SCALES)}")
         found = {}
-        for part in parts or self.parts:
+        for part in parts or (part for part in self.parts if part != self.own_data):
             own = self.parts[part](known, variant)
             if own is not None:
                 found[part] = {"name": self.name, "variant": variant, "scale": scale, "part": part, **own}
@@ -117,6 +118,16 @@ class Study:
 
         settings = self.settings(scale, variant, parts=parts)
         return tuple(validate(StudyConfig, each) for each in settings.values())
+
+    def grid_on(self, table: Mapping[str, Any], scale: str, variant: str) -> StudyConfig:
+        """The part that runs on a table of the reader's; ``table`` has its path, its label and what else data have."""
+        from undertow.config.grid import StudyConfig  # torch, as above
+        from undertow.core.validation import validate
+
+        if not self.own_data:
+            raise ConfigError(f"the study {self.name} does not run on tables of your own.")
+        settings = self.settings(scale, variant, parts=[self.own_data])[self.own_data]
+        return validate(StudyConfig, {**settings, "data": {**settings["data"], **table}})
 
     def _stated(self, file: str, name: str) -> list[Any]:
         """``name`` of the file of every topic that has it."""

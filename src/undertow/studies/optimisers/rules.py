@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ATTACKERS", "NORMS", "RULES", "SEEDS", "TINY", "Rule", "parts_of", "trained_by"]
+__all__ = ["ATTACKERS", "DECAY", "NORMS", "RULES", "SEEDS", "Rule", "parts_of", "trained_by"]
 
 SEEDS = {"smoke": list(range(6)), "laptop": list(range(10)), "paper": list(range(20))}
 """Every seed is a problem of its own, and a batch of its own; six are the fewest that decide."""
-TINY = 1e-150
-"""An ε that no gradient comes near: Adam as theorems have it, in float64."""
 
 
 @dataclass(frozen=True)
 class Rule:
     """A way to descend: what it is called, the norm it is steepest in, its settings and its first rate.
 
-    ``remembers`` says that steps depend on gradients of earlier steps, which must be those of one loss: it then
-    follows ∇L, and the others ∇log L, whose direction is the same and which never underflows.
+    Rules without a memory follow ∇log L, whose direction is that of ∇L and which never underflows. One that
+    ``remembers`` gradients of earlier steps needs them to be those of one loss: it follows ∇L, in units of the loss.
+    Its steps lag behind, and on linear networks it is given so many times more of them (``longer``).
     """
 
     title: str
@@ -27,18 +26,32 @@ class Rule:
     optimizer: dict[str, Any]
     rate: float
     remembers: bool = field(default=False)
+    longer: int = 1
 
+
+_ADAM = {"name": "adam", "beta2": 0.9, "epsilon": 0.0}
+"""As theorems have it: ε = 0."""
+DECAY = 0.1
+"""λ of AdamW."""
 
 RULES = {
     "gd": Rule("gradient descent", "2", {"name": "normalised-gd"}, 3.0),
     "sign": Rule("sign descent", "inf", {"name": "sign-descent"}, 1.0),
     "coordinate": Rule("coordinate descent", "1", {"name": "coordinate-descent"}, 10.0),
     "spectral": Rule("spectral descent", "spectral", {"name": "spectral-descent"}, 3.0),
-    "adam": Rule("Adam", "inf", {"name": "adam", "beta2": 0.95, "epsilon": TINY}, 0.3, remembers=True),
-    "signum": Rule("Signum", "inf", {"name": "sign-descent", "momentum": 0.9}, 0.3, remembers=True),
-    "muon": Rule("Muon", "spectral", {"name": "muon"}, 0.3, remembers=True),
+    "adam": Rule("Adam", "inf", _ADAM, 0.3, remembers=True, longer=6),
+    "signum": Rule("Signum", "inf", {"name": "sign-descent", "momentum": 0.9}, 1.0, remembers=True, longer=2),
+    "muon": Rule("Muon", "spectral", {"name": "muon"}, 1.0, remembers=True, longer=4),
+    "momentum": Rule("momentum", "2", {"name": "heavy-ball", "momentum": 0.9}, 3.0),
+    "uncorrected": Rule(
+        "Adam, uncorrected", "inf", {**_ADAM, "bias_correction": False}, 0.3, remembers=True, longer=2
+    ),
+    "adamw": Rule(
+        "AdamW", "inf", {**_ADAM, "name": "adamw", "weight_decay": DECAY}, 1.0, remembers=True, longer=2
+    ),
+    "polar": Rule("Muon, exact", "spectral", {"name": "muon", "exact": True}, 1.0, remembers=True, longer=4),
 }
-"""By the endings of the parts. Rates were chosen on four problems that are not among the study's."""
+"""By the endings of the parts. Rates were chosen on problems beside the study's (benchmarks/tune_rates.py)."""
 NORMS = {"1": "L1", "2": "L2", "inf": "L∞", "spectral": "the spectral norm"}
 """What norms are called in sentences."""
 ATTACKERS = {"1": "sign", "2": "gd", "inf": "coordinate"}
@@ -49,7 +62,7 @@ def trained_by(name: str, steps: int, *, loss: str, rate: float | None = None, *
     """Full-batch training by a rule, its rate falling like t^-½.
 
     >>> trained_by("sign", 100, loss="logistic")["objective"], trained_by("adam", 9, loss="logistic")["objective"]
-    ('log-loss', 'loss')
+    ('log-loss', 'framed-loss')
     """
     rule = RULES[name]
     return {
@@ -58,7 +71,7 @@ def trained_by(name: str, steps: int, *, loss: str, rate: float | None = None, *
         "rate": {"name": "power", "exponent": 0.5},
         "epochs": steps,
         "loss": loss,
-        "objective": "loss" if rule.remembers else "log-loss",
+        "objective": "framed-loss" if rule.remembers else "log-loss",
         "dtype": "float64",
         **more,
     }

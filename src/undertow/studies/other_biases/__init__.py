@@ -23,5 +23,5 @@ STUDY = Study(
     variants={"paper": "the experiments of the papers, at the sizes of the scale"},
     tour=("smoke", ("edge-linear", "frequency", "completion", "diagonal")),
     home=__name__,
-    topics=("sharpness", "frequency", "grokking", "low_rank", "diagonal"),
+    topics=("sharpness", "flatness", "frequency", "grokking", "low_rank", "diagonal"),
 )

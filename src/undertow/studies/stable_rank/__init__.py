@@ -29,4 +29,5 @@ STUDY = Study(
     home=__name__,
     topics=("mixture", "rest", "genes", "images", "orthogonality", "law"),
     tour=("smoke", ("fixed-head",)),
+    own_data="table",
 )

@@ -35,7 +35,7 @@ def ends(frame: polars.DataFrame, activation: str) -> polars.DataFrame:
     network, what = ("activation", "seed", "init"), f"the stable rank of {activation} networks"
     table = stable_ranks(measured(frame, "stable-rank", activation=activation, what=what))
     late = table.filter(epoch >= 0.8 * epoch.max()).group_by(network, maintain_order=True)
-    fifth = late.agg(late=polars.col("value").first(), largest_late=polars.col("value").max())
+    fifth = late.agg(late=polars.col("value").first())
     return before_and_after(table, by=network).join(fifth, on=network).drop_nulls()
 
 

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from undertow.studies.kit.settings import two_layer
 
-__all__ = ["ACTIVATIONS", "INIT_SCALES", "TEN_SEEDS", "at_rest", "fixed_head", "start_axis", "trained_head"]
+__all__ = [
+    "ACTIVATIONS",
+    "INIT_SCALES",
+    "ONE_DRAW",
+    "TEN_SEEDS",
+    "at_rest",
+    "fixed_head",
+    "glorot_start",
+    "mixture",
+    "start_axis",
+    "trained_head",
+]
 
 INIT_SCALES = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3)
 ACTIVATIONS = ["relu", "leaky-relu"]
 TEN_SEEDS = list(range(10))
+ONE_DRAW: tuple[dict[str, int], dict[str, int], dict[str, int]] = ({"seed": 0}, {}, {})
+"""By scale: in seconds all seeds have the same points, and train as one batch; elsewhere each has its own."""
+
+
+def mixture(d: int, own: Mapping[str, int]) -> dict[str, Any]:
+    """Ten points x = yμ + z of the report, in d dimensions."""
+    return {"name": "kou-mixture", "n": 10, "d": d, "sigma_p": 0.01, "sigma_e": 1.0, **own}
 
 
 def start_axis(variant: str) -> str:
@@ -30,18 +49,25 @@ def fixed_head(width: int, variant: str) -> dict[str, Any]:
     return {**two_layer(width, 0.0, head="halves"), "init": {"name": name, axis: INIT_SCALES[0]}}
 
 
-def at_rest(alpha: float, log10_loss: float) -> dict[str, Any]:
+def glorot_start(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The same network with the start of Frei et al. (2023): Glorot-uniform, leaky ReLU."""
+    return {**model, "init": {"name": "glorot-uniform"}, "activation": "leaky-relu"}
+
+
+def at_rest(alpha: float, log10_loss: float, *, trained: bool = False) -> dict[str, Any]:
     """Gradient descent on log L down to a loss that is as good as zero: steps α/L as the loss-based rule has them.
 
-    α does not grow here: with growth the rule takes strides in which margins never become equal.
+    α does not grow here: with growth the rule takes strides in which margins never become equal. The first
+    frame is above the loss of any start: from log 2 the rule would take back every epoch of a start that is worse. With
+    the head ``trained`` there are two outputs.
     """
+    head = {"loss": "cross-entropy"} if trained else {"loss": "logistic", "frozen": ["output.weight"]}
     return {
         "optimizer": "gd",
         "learning_rate": alpha,
         "epochs": 20_000,
-        "loss": "logistic",
+        **head,
         "dtype": "float64",
-        "frozen": ["output.weight"],
-        "rate": {"name": "loss-based", "growth": 1.0},
+        "rate": {"name": "loss-based", "growth": 1.0, "frame_at_start": 30.0},
         "stop_below": log10_loss,
     }

@@ -13,6 +13,7 @@ from undertow.training.directions.normalised_descent import NormalisedDescent
 from undertow.training.directions.sam import Sam
 from undertow.training.directions.sign_descent import SignDescent
 from undertow.training.directions.spectral import SpectralDescent
+from undertow.training.directions.steady_descent import SteadyDescent
 
 __all__ = [
     "DIRECTIONS",
@@ -29,6 +30,7 @@ __all__ = [
     "Sam",
     "SignDescent",
     "SpectralDescent",
+    "SteadyDescent",
     "find_direction",
     "move",
     "names_of",
@@ -46,6 +48,7 @@ DIRECTIONS: tuple[type[Direction], ...] = (
     SignDescent,
     CoordinateDescent,
     SpectralDescent,
+    SteadyDescent,
     Muon,
 )
 """A new optimiser is a file in this folder and a line here."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from undertow.core.sections import Fraction, Positive, Switch
+from undertow.core.sections import Fraction, NonNegative, Switch
 from undertow.training.directions.direction import Direction, Memory, move, per_member
 
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ __all__ = ["Adam"]
 class Adam(Direction):
     """m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g², w ← w − η m̂/(√v̂ + ε), hats for bias correction.
 
-    Algorithm 1 of the paper; without ``bias_correction`` m̂ = m and v̂ = v. The step count is a tensor (M,), so
-    that a step has no number from the host in it and can be captured as a CUDA graph.
+    Algorithm 1 of the paper; without ``bias_correction`` m̂ = m and v̂ = v. With ε = 0 a weight whose gradient has always
+    been 0 stays where it is. The step count is a tensor (M,), so that a step has no number from the host in it and can
+    be captured as a CUDA graph. Where gradients are in a unit of their own (``training/loss_units.py``), ε is too.
 
     >>> Adam().epsilon, Adam(beta2=0.99).beta2
     (1e-08, 0.99)
@@ -27,8 +29,12 @@ class Adam(Direction):
     name: Literal["adam"] = "adam"
     beta1: Fraction = 0.9
     beta2: Fraction = 0.999
-    epsilon: Positive = 1e-8
+    epsilon: NonNegative = 1e-8
     bias_correction: Switch = True
+
+    @property
+    def forgetting(self) -> float | None:
+        return max(self.beta1, math.sqrt(self.beta2))
 
     def start(self, weights: Mapping[str, Tensor]) -> Memory:
         memory: Memory = {}
@@ -57,5 +63,14 @@ class Adam(Direction):
             first, second = memory[f"first.{name}"], memory[f"second.{name}"]
             first.lerp_(gradient, 1 - self.beta1)
             second.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
-            scale = second.sqrt().div_(per_member(root, gradient)).add_(self.epsilon)
-            move(weights[name], first / scale, size)
+            scale = second.sqrt().div_(per_member(root, gradient)).add_(self._epsilon(memory, gradient))
+            direction = first / scale
+            if not self.epsilon:
+                direction = direction.where(scale > 0, 0.0)
+            move(weights[name], direction, size)
+
+    def _epsilon(self, memory: Memory, gradient: Tensor) -> Tensor | float:
+        """ε in the unit of the gradients."""
+        if "log_unit" not in memory or not self.epsilon:
+            return self.epsilon
+        return per_member((math.log(self.epsilon) - memory["log_unit"]).exp().to(gradient), gradient)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from undertow.core.sections import Fraction, NonNegative, Positive
+from undertow.core.sections import Fraction, NonNegative
 from undertow.training.directions.adam import Adam
 from undertow.training.directions.direction import Direction, Memory, per_member
 
@@ -25,8 +25,12 @@ class AdamW(Direction):
     name: Literal["adamw"] = "adamw"
     beta1: Fraction = 0.9
     beta2: Fraction = 0.999
-    epsilon: Positive = 1e-8
+    epsilon: NonNegative = 1e-8
     weight_decay: NonNegative = 0.01
+
+    @property
+    def forgetting(self) -> float | None:
+        return self._adam.forgetting
 
     @property
     def _adam(self) -> Adam:

@@ -29,6 +29,10 @@ class CoordinateDescent(Direction):
 
     name: Literal["coordinate-descent"] = "coordinate-descent"
 
+    @property
+    def forgetting(self) -> float | None:
+        return 0.0
+
     def step(
         self,
         weights: Mapping[str, Tensor],

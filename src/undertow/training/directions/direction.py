@@ -31,12 +31,34 @@ class Direction(Section, ABC):
         """Whether a step is w ← w − η ∇L and nothing else, which can be added to the weights directly."""
         return False
 
+    @property
+    def varies(self) -> bool:
+        """Whether it stretches rates."""
+        return type(self).stretch is not Direction.stretch
+
+    @property
+    def forgetting(self) -> float | None:
+        """What a step leaves of its memory of earlier gradients: the largest factor, for squares its root.
+
+        0 where nothing is remembered. None where the unit of gradients matters: steps are then as long as they are.
+        """
+        return None
+
     def start(self, weights: Mapping[str, Tensor]) -> Memory:  # noqa: ARG002
         """All that it remembers, by name, before the first step."""
         return {}
 
     def ahead(self, gradients: Mapping[str, Tensor]) -> Memory | None:  # noqa: ARG002
         """Where to take the gradient instead, as a displacement of the weights; None to be content with this one."""
+        return None
+
+    def stretch(
+        self,
+        weights: Mapping[str, Tensor],  # noqa: ARG002
+        gradients: Mapping[str, Tensor],  # noqa: ARG002
+        rates: Tensor,  # noqa: ARG002
+    ) -> Tensor | None:
+        """What the rates (M,) of this step are multiplied by, (M,); None for 1."""
         return None
 
     @abstractmethod

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from undertow.core.sections import Count, Fraction, NonNegative, Positive, Switch
 from undertow.training.directions.adam import Adam
 from undertow.training.directions.direction import Direction, Memory, buffers, divided, move
+from undertow.training.directions.spectral import polar_factor
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +23,8 @@ class Muon(Direction):
     """b ← μb + g, W ← W − η (√max(1, p/q) NS(g + μb) + λW) for matrices p × q; everything else by Adam.
 
     NS is :func:`newton_schulz` with ``steps`` steps; without ``nesterov`` it is applied to b. What is no matrix has
-    no spectral norm to descend in: biases go by Adam, with ``adam_rate`` times the rate. ``weight_decay`` is λ.
+    no spectral norm to descend in: biases go by Adam, with ``adam_rate`` times the rate. ``weight_decay`` is λ. With
+    ``exact`` NS is the polar factor itself, which Newton–Schulz steps are a quick stand-in for.
 
     >>> sorted(Muon().start({"w": __import__("torch").zeros(1, 2, 3), "b": __import__("torch").zeros(1, 2)}))
     ['first.b', 'momentum.w', 'second.b', 'steps']
@@ -33,6 +36,11 @@ class Muon(Direction):
     steps: Count = 5
     weight_decay: NonNegative = 0.0
     adam_rate: Positive = 1.0
+    exact: Switch = False
+
+    @property
+    def forgetting(self) -> float | None:
+        return max(self.momentum, math.sqrt(Adam().beta2))
 
     def start(self, weights: Mapping[str, Tensor]) -> Memory:
         matrices, others = _sorted(weights)
@@ -52,7 +60,8 @@ class Muon(Direction):
             followed = gradient.add(buffer, alpha=self.momentum) if self.nesterov else buffer
             matrix = followed.flatten(2)
             scale = max(1.0, matrix.shape[-2] / matrix.shape[-1]) ** 0.5
-            direction = newton_schulz(matrix, steps=self.steps).view_as(gradient) * scale
+            factor = polar_factor(matrix) if self.exact else newton_schulz(matrix, steps=self.steps)
+            direction = factor.view_as(gradient) * scale
             move(weights[name], direction.add_(weights[name], alpha=self.weight_decay), rates)
 
 

@@ -25,6 +25,10 @@ class NormalisedDescent(Direction):
 
     name: Literal["normalised-gd"] = "normalised-gd"
 
+    @property
+    def forgetting(self) -> float | None:
+        return 0.0
+
     def step(
         self,
         weights: Mapping[str, Tensor],

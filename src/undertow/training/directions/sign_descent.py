@@ -31,6 +31,10 @@ class SignDescent(Direction):
     momentum: Fraction = 0.0
     weight_decay: NonNegative = 0.0
 
+    @property
+    def forgetting(self) -> float | None:
+        return self.momentum
+
     def start(self, weights: Mapping[str, Tensor]) -> Memory:
         return buffers("momentum", weights) if self.momentum else {}
 

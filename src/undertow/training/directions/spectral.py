@@ -30,6 +30,10 @@ class SpectralDescent(Direction):
 
     name: Literal["spectral-descent"] = "spectral-descent"
 
+    @property
+    def forgetting(self) -> float | None:
+        return 0.0
+
     def step(
         self,
         weights: Mapping[str, Tensor],

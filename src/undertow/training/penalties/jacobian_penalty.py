@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from undertow.core.sections import Count
-from undertow.training.penalties.penalty import Penalty, Signs
+from undertow.training.penalties.penalty import Penalty, Vectors
+from undertow.training.penalties.seen import Seen, Signs
 
 __all__ = ["JacobianPenalty"]
 
@@ -39,17 +40,17 @@ class JacobianPenalty(Penalty):
     name: Literal["jacobian"] = "jacobian"
     projections: Count | Literal["all"] = 1
 
-    def __init__(self, weight: float, **settings: Any) -> None:
-        super().__init__(weight=weight, **settings)
+    def __init__(self, *in_order: Any, **settings: Any) -> None:
+        super().__init__(*in_order, **settings)
 
-    def of_members(self, f: Callable[[Tensor], Tensor], x: Tensor, signs: Signs) -> Tensor:
-        outputs = f(x)
+    def of_members(self, seen: Seen, signs: Signs, vectors: Mapping[str, Tensor]) -> tuple[Tensor, Vectors]:  # noqa: ARG002
+        outputs, x = seen.outputs, seen.x
         count = outputs.shape[-1]
         if self.projections == "all" or self.projections >= count:
             axes = torch.eye(count, dtype=outputs.dtype, device=outputs.device)
-            return sum((_squares(outputs, x, axis.expand_as(outputs)) for axis in axes), x.new_zeros(()))
+            return sum((_squares(outputs, x, axis.expand_as(outputs)) for axis in axes), x.new_zeros(())), {}
         drawn = [_squares(outputs, x, signs(outputs, each)) for each in range(self.projections)]
-        return torch.stack(drawn).mean(0)
+        return torch.stack(drawn).mean(0), {}
 
 
 def _squares(outputs: Tensor, x: Tensor, directions: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ def smoothed(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(_levelled(table, "learning_rate"))
 
 
-@FIGURES.add("kkt-residuals", "Residuals of the KKT conditions against the loss")
+@FIGURES.add("kkt-residuals", "Residuals of the KKT conditions against the loss", parts=("stationary",))
 def residuals(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Three conditions against log₁₀ 1/𝓛."""
     shown = stacked(flow(frame), _CONDITIONS, by=["seed", "fallen"]).filter(polars.col("value") > 0)
@@ -50,10 +50,11 @@ def residuals(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(_levelled(shown, "curve"))
 
 
-@FIGURES.add("direction", "How far the direction turns between two readings")
+@FIGURES.add("direction", "The direction's path: how far it has turned", parts=("stationary",))
 def turning(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """The angle between the directions of two readings in a row."""
-    shown = flow(frame).with_columns(value=polars.col("since-last"), curve=polars.lit("between two readings"))
+    """The angle between the directions of two readings in a row, and that to the start's."""
+    paths = {"since-last": "between two readings", "since-start": "from the start"}
+    shown = stacked(flow(frame), paths, by=["seed", "fallen"])
     return LinePlot(
         x="fallen",
         x_axis=_LOSS,

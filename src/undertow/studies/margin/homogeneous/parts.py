@@ -1,26 +1,33 @@
-"""Fully connected ReLU networks on clusters, trained along the flow: steps of one length, or steps η = α/𝓛."""
+"""Fully connected networks on clusters, trained along the flow: steps of one length, or of equal falls of log 𝓛."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale
 from undertow.studies.kit.study import Part, Scale
 
-__all__ = ["PARTS", "RATES"]
+__all__ = ["DEEP_LINEAR", "PARTS", "RATES"]
 
 RATES = (1, 2, 3, 4)
+DEEP_LINEAR = "deep-linear"
 _SIZES = by_scale(
     d=(10, 20, 100),
     n=(12, 20, 100),
     width=(16, 16, 64),
-    epochs=(4000, 20000, 200000),
+    epochs=(4000, 40000, 400000),
     stop=(-20.0, -100.0, -1000.0),
     every=("1 decades", "2 decades", "10 decades"),
+    far=(-100.0, -1000.0, -10000.0),
+    seldom=("10 decades", "20 decades", "200 decades"),
+    often=("3 decades", "3 decades", "10 decades"),
+    fall=(0.5, 0.2, 0.1),
+    longest=(0.02, 0.002, 0.002),
     lengths=([0.4, 0.2, 0.1], [0.2, 0.1, 0.05, 0.02], [0.2, 0.1, 0.05, 0.02, 0.01]),
 )
-_PACE = {1: 0.4, 2: 0.01, 3: 0.003, 4: 0.001}
-"""α of η = α/𝓛: the deeper, the faster ‖∇log 𝓛‖ grows, and steps must stay short beside the weights."""
+_STARTS = {1: 0.1, 2: 0.01, 3: 0.05, 4: 0.05}
+"""σ by depth: small, because the theorem's rates are those of a direction that has forgotten its start."""
 
 
 def _data(size: Any) -> dict[str, Any]:
@@ -35,7 +42,6 @@ def _training(size: Any, **more: Any) -> dict[str, Any]:
 def monotone(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     """Two layers, steps of length η along −∇log 𝓛: the flow up to its clock, for several η."""
     size = _SIZES[scale]
-    measures = ["margins", "direction", {"name": "kkt", "method": "gram"}]
     return {
         "data": _data(size),
         "model": {
@@ -45,14 +51,35 @@ def monotone(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
             "init": {"name": "gaussian", "std": 0.1},
         },
         "training": _training(size, optimizer="normalised-gd", learning_rate=size.lengths[-1]),
-        "probe": {"measures": measures, "every": size.every},
+        "probe": {"measures": ["margins", "direction"], "every": size.every},
         "grid": {"n": [size.n], "learning_rate": list(size.lengths), "seed": list(range(10))},
+    }
+
+
+def _steady(size: Any, longest: float) -> dict[str, Any]:
+    """Equal falls of log 𝓛: with α/𝓛 and any α, a step at 10^-300 would lower the loss by many decades at once."""
+    return {"optimizer": {"name": "steady-gd", "longest": longest}, "learning_rate": size.fall}
+
+
+def stationary(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
+    """Two layers from a start of almost nothing, far beyond what a float holds.
+
+    What is left of the start is ‖θ_0‖/ρ of the residual. Units that the flow holds at their kink lie a step beside it
+    here: slopes are free within 1e-3, which is more than a step is of the weights and less than other inputs are.
+    """
+    size, own = _SIZES[scale], monotone(scale, "paper")
+    kkt = {"name": "kkt", "method": "gram", "kinks": 1e-3}
+    return own | {
+        "model": own["model"] | {"init": {"name": "gaussian", "std": 0.001}},
+        "training": _training(size, **_steady(size, size.longest), stop_below=size.far),
+        "probe": {"measures": ["margins", "direction", kkt], "every": size.seldom},
+        "grid": {"learning_rate": [size.fall], "seed": list(range(10))},
     }
 
 
 def lazy(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     """The same networks from a start so large that features hardly move, only until the loss is 10^-2."""
-    own = monotone(scale, "paper")
+    own = stationary(scale, "paper")
     own["model"] = own["model"] | {"init": {"name": "gaussian", "std": 3.0}}
     own["training"] = own["training"] | {"stop_below": -2.0}
     own["probe"] = own["probe"] | {"every": "ends"}
@@ -61,36 +88,51 @@ def lazy(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
 
 def biased(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     """Two layers with biases in both: of no order, and of order two nearly, once the weights are large."""
-    size, own = _SIZES[scale], monotone(scale, "paper")
-    start = {"name": "gaussian", "std": 0.1}
+    size, own = _SIZES[scale], stationary(scale, "paper")
     own["model"] = {
         "name": "two-layer",
         "width": size.width,
-        "init": start,
+        "init": own["model"]["init"],
         "head": "gaussian",
         "bias": "both",
     }
-    return own | {"grid": {"learning_rate": [size.lengths[-1]], "seed": list(range(10))}}
+    return own
 
 
-def _rates(order: int) -> Part:
+def _rates(order: int) -> Callable[[Scale, str], dict[str, Any]]:
     def rates(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         size = _SIZES[scale]
         data = {"name": "separable", "n": size.n, "d": size.d} if order == 1 else _data(size)
         return {
             "data": data,
-            "model": {"name": "mlp", "widths": [size.width] * (order - 1), "outputs": 1},
-            "training": _training(size, optimizer="gd", learning_rate=_PACE[order], stop_below=3 * size.stop),
-            "probe": {"measures": ["margins"], "every": size.every},
+            "model": {
+                "name": "mlp",
+                "widths": [size.width] * (order - 1),
+                "outputs": 1,
+                "init": {"name": "gaussian", "std": _STARTS[order]},
+            },
+            "training": _training(size, **_steady(size, 0.01), stop_below=3 * size.stop),
+            "probe": {"measures": ["margins"], "every": size.often},
             "grid": {"widths": [[size.width] * (order - 1)], "seed": list(range(10))},
         }
 
     return rates
 
 
+def deep_linear(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
+    """Three linear layers on the separable points of a linear classifier: of order three, and linear in x."""
+    size, own = _SIZES[scale], _rates(3)(scale, "paper")
+    return own | {
+        "data": {"name": "separable", "n": size.n, "d": size.d},
+        "model": own["model"] | {"activation": "linear"},
+    }
+
+
 PARTS: dict[str, Part] = {
     "monotone": monotone,
+    "stationary": stationary,
     "lazy": lazy,
     "biased": biased,
     **{f"rates-{order}": _rates(order) for order in RATES},
+    DEEP_LINEAR: deep_linear,
 }

@@ -41,7 +41,9 @@ def margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(shown)
 
 
-@FIGURES.add("longest-margin", "Both normalised margins of one network as its loss falls", parts=("longest",))
+@FIGURES.add("longest-margin", "Normalised margins of one network as its loss falls", parts=("longest",))
+@FIGURES.add("seeds-margin", "The same of six networks on all of MNIST", parts=("six-seeds",))
+@FIGURES.add("vgg-margin", "And of VGG16 on CIFAR-10, of order 14", parts=("vgg",))
 def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Margins relative to where every point was first classified, against log₁₀ 1/𝓛."""
     names = {"normalised": "q_min/ρ^L", "smoothed": "smoothed", "by-layers": "by the layers' norms"}
@@ -57,7 +59,7 @@ def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
         y=Axis("margin, relative to the first", log=True),
         colour="kind",
         colours=list(names.values()),
-        title="The longest run",
+        title="Margins of every network, relative",
     ).draw(
         shown.with_columns(value=polars.col("value") / first, kind=polars.col("key").replace_strict(names))
     )

@@ -18,7 +18,7 @@ _SIZES = by_scale(
     dense=((16,), (32,), (1024,)),
     levels=([-10.0, -15.0, -20.0], [-10.0, -15.0, -20.0, -100.0], [-10.04, -15.12, -20.07, -120.01]),
     last=(-50.0, -200.0, -881.51),
-    points=(4, 20, 200),
+    points=(2, 20, 200),
     epochs=(40, 300, 1000),
     starts=([0.05, 0.2, 0.5], [0.02, 0.05, 0.1, 0.2, 0.5], [0.01, 0.02, 0.05, 0.1, 0.2]),
 )
@@ -42,6 +42,7 @@ def _training(scale: Scale, stop: float) -> dict[str, Any]:
             "learning_rate": 0.1,
             "rate": "loss-based",
             "epochs": 10000,
+            "compiled": True,
         }
     else:
         rule = {"optimizer": "normalised-gd", "learning_rate": 0.2, "objective": "log-loss", "epochs": 5000}
@@ -99,6 +100,32 @@ def longest(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     }
 
 
+def six_seeds(scale: Scale, variant: str) -> dict[str, Any] | None:  # noqa: ARG001
+    """The talk's CNN on all of MNIST to model-3, six networks side by side, measured at every fifth decade."""
+    if scale != "paper":
+        return None
+    own = longest(scale, "paper")
+    return own | {
+        "training": own["training"] | {"stop_below": _SIZES[scale].levels[2]},
+        "probe": {"measures": ["margins"], "every": "5 decades"},
+        "grid": {"stop_below": [_SIZES[scale].levels[2]], "seed": list(range(6))},
+    }
+
+
+def vgg(scale: Scale, variant: str) -> dict[str, Any] | None:  # noqa: ARG001
+    """VGG16 with a bias in its first layer only, of order 14, on CIFAR-10 by the talk's rule."""
+    if scale != "paper":
+        return None
+    own = longest(scale, "paper")
+    return own | {
+        "data": {"name": "cifar10"},
+        "model": {"name": "vgg16"},
+        "training": own["training"] | {"stop_below": _SIZES[scale].levels[2]},
+        "probe": {"measures": ["margins"], "every": "1 decades"},
+        "grid": {"stop_below": [_SIZES[scale].levels[2]], "seed": [0]},
+    }
+
+
 def _rule(name: str) -> Part:
     def rule(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         size = _SIZES[scale]
@@ -144,6 +171,8 @@ PARTS: dict[str, Part] = {
     "table": _table(None),
     "table-test": _table("test"),
     "longest": longest,
+    "six-seeds": six_seeds,
+    "vgg": vgg,
     "rule-loss-based": _rule("loss-based"),
     "rule-constant": _rule("constant"),
     "starts": _starts(None),

@@ -7,13 +7,14 @@ import math
 import polars
 
 from undertow.core.errors import InputError
-from undertow.studies.kit.claim import Finding, Verdict
+from undertow.studies.kit.claim import CORRELATION, Finding, Verdict
 from undertow.studies.kit.per_seed import by_value, mean, verdict
-from undertow.studies.kit.readings import side_by_side
+from undertow.studies.kit.readings import compared, side_by_side
 from undertow.studies.kit.statements import Claims
+from undertow.studies.optimisers.adam.parts import MEMORIES
 from undertow.studies.optimisers.margin_tables import end_and_half, progress
 
-__all__ = ["CLAIMS", "crossings", "ways"]
+__all__ = ["CLAIMS", "by_memory", "crossings", "ways"]
 
 NOT_REACHED, REACHED = 0.95, 0.95
 _EPSILON = "Wang et al. 2021; Zhang, Zou & Cao 2024"
@@ -105,6 +106,7 @@ def falls_short(frame: polars.DataFrame) -> Finding:
     return found.left_open(f"its gap fell by {1 - shrunk:.0%} while steps doubled") if rising else found
 
 
+@CLAIMS.add("O-f.whole", "With whole batches, on the same points, Adam does reach it.", parts=("whole-adam",))
 @CLAIMS.add("O-f.signum", "Signum with single samples does reach it.", parts=("single-signum",))
 def still_reaches(frame: polars.DataFrame) -> Finding:
     """Per problem the margin in L∞ after training as a share of the largest, above 0.95."""
@@ -126,3 +128,41 @@ def euclidean_instead(frame: polars.DataFrame) -> Finding:
     rows = end.with_columns(value=polars.col("cosine:2") - polars.col("cosine:inf"))
     note = "effect: cosine of the weights with the L2 optimum minus that with the L∞ optimum"
     return verdict(rows, above=0.0, within=(-2.0, 2.0), note=note)
+
+
+def by_memory(frame: polars.DataFrame, norm: str) -> polars.DataFrame:
+    """beta2, seed, and ``share``: of the largest margin in a norm, after training."""
+    ends = [
+        end_and_half(progress(own), norm)[0].select("seed", share=norm).with_columns(beta2=polars.lit(beta2))
+        for (beta2,), own in frame.group_by("beta2")
+    ]
+    return polars.concat(ends).sort("beta2", "seed")
+
+
+@CLAIMS.add(
+    "O-b.memory",
+    "The longer Adam remembers g², the later its L∞ margin comes: after as many steps it is smaller.",
+    source="Zhang, Zou & Cao 2024",
+    parts=("memory-adam",),
+    figure="memory",
+    norm="inf",
+    one=MEMORIES[0],
+    other=MEMORIES[-1],
+)
+@CLAIMS.add(
+    "O-f.memory",
+    "With single samples, the nearer β₂ is to 1 the nearer Adam's margin is to the largest in L2.",
+    "the same theorem, β₂ → 1",
+    parts=("lasting-adam",),
+    figure="lasting",
+    norm="2",
+    one=MEMORIES[-1],
+    other=MEMORIES[0],
+)
+def changes_with_memory(frame: polars.DataFrame, norm: str, one: float, other: float) -> Finding:
+    """Per problem the share of the largest margin with one β₂ minus that with the other, against 0."""
+    table = by_memory(frame, norm)
+    both = compared(table, "beta2", one, other, value="share", on=["seed"])
+    means = by_value(table, "beta2", value="share", form="{mean:.3f} at β₂ = {place:g}")
+    note = f"effect: share of the largest margin with β₂ = {one:g} minus that with {other:g}; {means}"
+    return verdict(both, "difference", above=0.0, within=CORRELATION, note=note)

@@ -18,6 +18,11 @@ __all__ = ["FIGURES"]
 FIGURES = Figures()
 _PLACES = [place / 4 for place in range(-12, 17)]
 _COSINES = {"sign": "with −sign ∇L", "gradient": "with −∇L"}
+_BATCHES = {
+    "single-adam": "Adam, single samples",
+    "single-signum": "Signum, single samples",
+    "whole-adam": "Adam, whole batches",
+}
 _NORMS = {"inf": "in L∞", "2": "in L2"}
 
 
@@ -46,11 +51,35 @@ def turning(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(seen)
 
 
-@FIGURES.add("single", "Margins with single samples", parts=("single-adam", "single-signum"))
+@FIGURES.add("memory", "Margins by β₂, whole batches", parts=("memory-adam",), batches="Whole batches")
+@FIGURES.add(
+    "lasting", "Margins by β₂, single samples", parts=("lasting-adam",), batches="Batches of one sample"
+)
+def by_memories(frame: polars.DataFrame, batches: str) -> altair.TopLevelMixin:
+    """Shares of the largest margins over steps, in L∞ and in L2, for several β₂."""
+    tables = [
+        stacked(progress(own), _NORMS, by=["seed", "step"]).with_columns(beta2=polars.lit(f"β₂ = {beta2:g}"))
+        for (beta2,), own in frame.sort("beta2").group_by("beta2", maintain_order=True)
+    ]
+    return LinePlot(
+        x="step",
+        x_axis=Axis("step", log=True),
+        y=Axis("share of the largest margin", domain=(0.0, 1.02)),
+        colour="curve",
+        colours=list(_NORMS.values()),
+        column="beta2",
+        rules=[1.0],
+        title=f"Adam. {batches}",
+        size=(230, 170),
+    ).draw(polars.concat(tables).filter(polars.col("step") > 0))
+
+
+@FIGURES.add("single", "Margins with single samples", parts=("single-adam", "single-signum", "whole-adam"))
 def single_samples(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """Shares of the largest margins over steps, Adam beside Signum."""
-    late = progress(frame).filter(polars.col("step") > 0)
-    named = late.with_columns(rule=polars.col("rule").replace_strict({"adam": "Adam", "signum": "Signum"}))
+    """Shares of the largest margins over steps, Adam beside Signum, and beside Adam with whole batches."""
+    late = progress(frame).filter(polars.col("step") > 0).sort("kind", "rule", maintain_order=True)
+    names = polars.concat_str("kind", "rule", separator="-").replace_strict(_BATCHES)
+    named = late.with_columns(rule=names)
     return LinePlot(
         x="step",
         x_axis=Axis("step", log=True),
@@ -59,6 +88,6 @@ def single_samples(frame: polars.DataFrame) -> altair.TopLevelMixin:
         colours=list(_NORMS.values()),
         column="rule",
         rules=[1.0],
-        title="Batches of one sample",
-        size=(300, 190),
+        title="Points whose coordinates all have one size",
+        size=(230, 190),
     ).draw(stacked(named, _NORMS, by=["rule", "seed", "step"]))

@@ -1,4 +1,4 @@
-"""Cosines of neurons with sums of features, and the rise of co-correlation, rule by rule."""
+"""Cosines of neurons with sums of features, and what networks on pictures are like, rule by rule."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import altair
 import polars
 
 from undertow.drawing.heat_map import HeatMap
-from undertow.studies.kit.readings import after_training, before_and_after, curves, stacked
+from undertow.studies.kit.readings import after_training, stacked
 from undertow.studies.kit.statements import Figures
-from undertow.studies.optimisers.features.parts import EVERY_RULE
+from undertow.studies.optimisers.features.claims import NUMBERS, described
+from undertow.studies.optimisers.features.parts import EVERY_RULE, PARTS, PICTURES
 from undertow.studies.optimisers.margin_tables import with_rules
 from undertow.studies.optimisers.rules import RULES, parts_of
 
@@ -20,6 +21,8 @@ _COSINES = {
     "own_mean": "mean with a μ_j",
     "cross_largest": "largest with others'",
 }
+
+_SHOWN = {name: title for name, title in NUMBERS.items() if name != "loss"}
 
 FIGURES = Figures()
 
@@ -42,18 +45,25 @@ def neurons(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(shown)
 
 
-@FIGURES.add("co-correlation", "Co-correlation before and after", parts=parts_of("digits", EVERY_RULE))
-def rise(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """Before, after and the difference."""
-    course = curves(with_rules(frame), "collaboration", "activation:co_correlation", by=["rule", "seed"])
-    ends = before_and_after(course, by=["rule", "seed"]).with_columns(rule=_TITLES)
-    names = {"start": "before", "end": "after", "rise": "rise"}
+def compared_with_descent(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Co-correlation, energy, stable rank, sharpness and accuracy, each over gradient descent's of the same seed."""
+    tall = stacked(described(frame).sort("seed"), _SHOWN, by=["rule", "seed"])
+    reference = tall.filter(polars.col("rule") == "gd").select("seed", "curve", reference="value")
+    share = polars.col("value") / polars.col("reference")
+    shown = tall.join(reference, on=["seed", "curve"]).with_columns(value=share, rule=_TITLES)
     return HeatMap(
         x="curve",
         y="rule",
         x_title="",
         y_title="",
-        order=list(names.values()),
-        title="Co-correlation",
-        cell=(90, 30),
-    ).draw(stacked(ends, names, by=["rule", "seed"]))
+        order=list(_SHOWN.values()),
+        title="At a training loss of 0.2, over gradient descent's",
+        cell=(100, 30),
+    ).draw(shown)
+
+
+for _name, _what in PICTURES.items():
+    _rules = tuple(rule for rule in EVERY_RULE if f"{_name}-{rule}" in PARTS)
+    FIGURES.add(
+        f"pictures-{_name}", f"Networks at equal training loss: {_what}", parts=parts_of(_name, _rules)
+    )(compared_with_descent)

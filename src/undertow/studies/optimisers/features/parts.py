@@ -1,25 +1,34 @@
-"""Clusters with a fixed head, as in feature averaging; digits by parity, as in co-correlation."""
+"""Clusters with a fixed head, as in feature averaging; pictures, by every rule to one training loss."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
+from undertow.studies.kit.presence import present
 from undertow.studies.kit.scales import by_scale
 from undertow.studies.kit.settings import two_layer
 from undertow.studies.kit.study import Part, Scale
 from undertow.studies.optimisers.rules import SEEDS, trained_by
 
-__all__ = ["EVERY_RULE", "PARTS"]
+__all__ = ["EQUAL_LOSS", "EVERY_RULE", "PARTS", "PICTURES"]
 
 EVERY_RULE = ("gd", "sign", "coordinate", "spectral", "adam")
+PICTURES = {"digits": "digits", "mnist": "MNIST", "resnet": "a ResNet on CIFAR-10"}
 CLUSTER_RATES = {"gd": 0.1, "sign": 0.003, "coordinate": 1.0, "spectral": 0.1, "adam": 0.003}
-DIGIT_RATES = {"gd": 0.1, "sign": 0.01, "coordinate": 1.0, "spectral": 0.1, "adam": 0.01}
+PICTURE_RATES = {"gd": 3.0, "sign": 0.1, "coordinate": 10.0, "spectral": 0.3, "adam": 0.1}
+RESNET_RATES = {"gd": 3.0, "sign": 0.01, "spectral": 0.3, "adam": 0.01}
+"""Chosen on seeds that are not among the study's (benchmarks/tune_rates.py). Coordinate descent has no part in ResNets:
+a step moves one weight in a hundred thousand."""
+EQUAL_LOSS = -0.7
+"""log₁₀ of the training loss at which networks on pictures are compared, 0.2: every rule comes to it."""
 _SIZES = by_scale(
     d=(120, 500, 3072),
     n=(40, 200, 1000),
     steps=(60, 300, 1000),
     samples=(200, 600, 1400),
+    images=(200, 1000, 10000),
+    most=(400, 2000, 5000),
     width=(16, 32, 256),
 )
 
@@ -37,28 +46,62 @@ def clusters(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noq
     }
 
 
-def digits(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa: ARG001
-    """Scikit-learn's digits, even or odd; all seeds share the points and are one batch."""
+def pictures(scale: Scale, variant: str, *, rule: str, name: str) -> dict[str, Any] | None:  # noqa: ARG001
+    """Digits of scikit-learn or MNIST, even or odd; all seeds share the points and are one batch."""
+    if name == "mnist" and scale != "paper" and not (scale == "laptop" and present("mnist")):
+        return None
     size, frozen = _SIZES[scale], ["output.weight"]
+    limit = size.samples if name == "digits" else size.images
     return {
-        "data": {"name": "digits", "limit": size.samples, "normalise": "unit-norm", "task": "parity"},
+        "data": {"name": name, "limit": limit, "normalise": "unit-norm", "task": "parity"},
         "model": {
             "name": "two-layer",
             "width": size.width,
             "init": {"name": "scaled", "q": 0.25},
             "head": "signs",
         },
-        "training": trained_by(rule, size.steps, loss="bce", rate=DIGIT_RATES[rule], frozen=frozen),
-        "probe": {
-            "measures": [{"name": "collaboration", "seam": "activation"}, "accuracy"],
-            "every": "ends",
-            "limit": 64,
-        },
+        "training": trained_by(
+            rule, size.most, loss="bce", rate=PICTURE_RATES[rule], frozen=frozen, stop_below=EQUAL_LOSS
+        ),
+        "probe": {"measures": _described("activation"), "every": "ends"},
         "grid": {"seed": SEEDS["laptop"]},
     }
 
 
+def residual(scale: Scale, variant: str, *, rule: str) -> dict[str, Any] | None:  # noqa: ARG001
+    """First five against last five classes of CIFAR-10, a small residual network in batches; at paper scale only."""
+    if scale != "paper":
+        return None
+    return {
+        "data": {"name": "cifar10", "task": "first-last", "limit": 10000},
+        "model": {"name": "resnet", "image": [3, 32, 32], "channels": [16, 32, 64], "blocks": 1},
+        "training": trained_by(
+            rule,
+            40,
+            loss="bce",
+            rate=RESNET_RATES[rule],
+            batch_size=128,
+            stop_below=EQUAL_LOSS,
+            dtype="float32",
+            matmul_precision="tf32",
+        ),
+        "probe": {"measures": _described("pool"), "every": "ends"},
+        "grid": {"seed": SEEDS["laptop"]},
+    }
+
+
+def _described(seam: str) -> list[Any]:
+    """Co-correlation and energies at a seam, stable ranks, sharpness; accuracy and loss over the whole training set."""
+    some = {"name": "collaboration", "seam": seam, "limit": 64}
+    return [some, "stable-rank", {"name": "sharpness", "limit": 1000}, "accuracy", "loss"]
+
+
 PARTS: dict[str, Part] = {
     **{f"clusters-{rule}": partial(clusters, rule=rule) for rule in EVERY_RULE},
-    **{f"digits-{rule}": partial(digits, rule=rule) for rule in EVERY_RULE},
+    **{
+        f"{name}-{rule}": partial(pictures, rule=rule, name=name)
+        for name in ("digits", "mnist")
+        for rule in EVERY_RULE
+    },
+    **{f"resnet-{rule}": partial(residual, rule=rule) for rule in RESNET_RATES},
 }

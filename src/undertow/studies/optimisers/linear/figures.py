@@ -20,6 +20,7 @@ __all__ = ["FIGURES"]
 _NORMS = {"1": "in ‖W‖₁", "2": "in ‖W‖₂", "inf": "in ‖W‖_∞", "spectral": "in the spectral norm"}
 _ATTACKERS = {f"{attacker}:exact": f"L{attacker}".replace("inf", "∞") for attacker in ATTACKERS}
 _TITLES = {name: rule.title for name, rule in RULES.items()}
+_OWN = {name: _NORMS[rule.norm] for name, rule in RULES.items()}
 _RIVALS = tuple(ATTACKERS.values())
 
 FIGURES = Figures()
@@ -32,21 +33,28 @@ FIGURES = Figures()
     "margins-classes", "Margins in each norm, four classes", parts=parts_of("classes", CLASSES), rules=CLASSES
 )
 def margins_over_time(frame: polars.DataFrame, rules: tuple[str, ...]) -> altair.TopLevelMixin:
-    """A panel for each norm of the weights, a line for each rule; 1 is the largest margin there is."""
+    """A matrix of panels, a row for each rule and a column for each norm; 1 is the largest margin there is."""
     norms = {norm: name for norm, name in _NORMS.items() if norm != "spectral" or "spectral" in rules}
     shown = stacked(progress(frame).filter(polars.col("step") > 0), norms, by=["rule", "seed", "step"])
-    shown = shown.with_columns(rule=polars.col("rule").replace_strict(_TITLES)).rename({"curve": "norm"})
+    # Panels stand in the order of the rows; a rule is drawn in its own colour where the norm is its own.
+    order = {rule: place for place, rule in enumerate(rules)}
+    shown = shown.sort(polars.col("rule").replace_strict(order), maintain_order=True).with_columns(
+        own=polars.when(polars.col("rule").replace_strict(_OWN) == polars.col("curve"))
+        .then(polars.lit("its own norm"))
+        .otherwise(polars.lit("another norm")),
+        rule=polars.col("rule").replace_strict(_TITLES),
+    )
     return LinePlot(
         x="step",
         x_axis=Axis("step", log=True),
-        y=Axis("share of the largest margin", domain=(0.0, 1.02)),
-        colour="rule",
-        colours=[RULES[rule].title for rule in rules],
-        column="norm",
-        wrap=len(norms) if len(norms) < 4 else 2,
+        y=Axis("", domain=(0.0, 1.05)),
+        colour="own",
+        colours=["its own norm", "another norm"],
+        column="curve",
+        row="rule",
         rules=[1.0],
-        title="Margins q_min/‖W‖, divided by the largest in that norm",
-        size=(280, 170),
+        title="Margins q_min/‖W‖ as a share of the largest in that norm",
+        size=(150, 70),
     ).draw(shown)
 
 

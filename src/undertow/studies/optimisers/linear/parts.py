@@ -7,14 +7,14 @@ from typing import Any
 
 from undertow.studies.kit.scales import by_scale
 from undertow.studies.kit.study import Part, Scale
-from undertow.studies.optimisers.rules import SEEDS, trained_by
+from undertow.studies.optimisers.rules import RULES, SEEDS, trained_by
 
 __all__ = ["BINARY", "CLASSES", "PARTS"]
 
-BINARY = ("gd", "sign", "coordinate", "adam", "signum")
+BINARY = ("gd", "momentum", "sign", "coordinate", "adam", "uncorrected", "adamw", "signum")
 """With one row of weights spectral descent is gradient descent."""
-CLASSES = ("gd", "sign", "coordinate", "spectral", "adam", "signum", "muon")
-_SIZES = by_scale(n=(20, 40, 200), d=(8, 10, 50), steps=(100, 2000, 20000), every=(20, "log", "log"))
+CLASSES = ("gd", "momentum", "sign", "coordinate", "spectral", "adam", "signum", "muon", "polar")
+_SIZES = by_scale(n=(20, 40, 200), d=(8, 10, 50), steps=(60, 2000, 20000), every=(15, "log", "log"))
 
 
 def linear(scale: Scale, variant: str, *, rule: str, classes: int) -> dict[str, Any]:  # noqa: ARG001
@@ -23,11 +23,12 @@ def linear(scale: Scale, variant: str, *, rule: str, classes: int) -> dict[str, 
     data: dict[str, Any] = {"name": "separable", "n": size.n, "d": size.d}
     if classes > 2:
         data = {"name": "separable-classes", "n": size.n, "d": size.d, "classes": classes}
+    steps = size.steps * (RULES[rule].longer if scale == "laptop" else 1)
     measures = ["norm-margins", {"name": "linear-optimum", "every": "end"}, "attacker-radii"]
     return {
         "data": data,
         "model": {"name": "mlp", "widths": []},
-        "training": trained_by(rule, size.steps, loss="logistic" if classes == 2 else "cross-entropy"),
+        "training": trained_by(rule, steps, loss="logistic" if classes == 2 else "cross-entropy"),
         "probe": {"measures": measures, "every": size.every},
         "grid": {"seed": SEEDS[scale]},
     }

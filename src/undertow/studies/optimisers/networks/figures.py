@@ -18,23 +18,27 @@ from undertow.studies.optimisers.networks.claims import (
     at_equal_misalignment,
     residuals,
 )
-from undertow.studies.optimisers.networks.parts import LONG, WITHSTANDING
+from undertow.studies.optimisers.networks.parts import DEPTHS, LONG, WITHSTANDING
 from undertow.studies.optimisers.rules import RULES, parts_of
 
 __all__ = ["FIGURES"]
 
 _TITLES = {name: rule.title for name, rule in RULES.items()}
 _NORMS = {"total:1": "‖θ‖₁", "total:2": "‖θ‖₂", "total:inf": "‖θ‖_∞", "total:spectral": "spectral"}
-_SIDES = {"certified": "certified", "attacked": "attacked"}
+_SIDES = ("certified", "exact", "attacked")
 _ATTACKERS = {"1": "L1", "2": "L2", "inf": "L∞"}
 
 FIGURES = Figures()
 
 
-@FIGURES.add("kkt-in-norms", "KKT residual in each rule's own norm", parts=parts_of("long", LONG))
+_BOTH_DEPTHS = tuple(part for kind in DEPTHS for part in parts_of(kind, LONG))
+
+
+@FIGURES.add("kkt-in-norms", "KKT residual in each rule's own norm", parts=_BOTH_DEPTHS)
 def over_steps(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """One line for each rule over logarithmic time."""
+    """One line for each rule over logarithmic time, two layers beside three."""
     table = residuals(frame).filter(polars.col("step") > 0).drop_nulls("own_total")
+    table = table.sort("kind", descending=True).with_columns(layers=polars.col("kind").replace_strict(DEPTHS))
     titles = polars.col("rule").replace_strict(_TITLES)
     return LinePlot(
         x="step",
@@ -42,24 +46,27 @@ def over_steps(frame: polars.DataFrame) -> altair.TopLevelMixin:
         y=Axis("1 − ⟨θ, u⟩/(‖θ‖ ‖u‖_*), with slackness", domain=(0.0, 1.0)),
         colour="rule",
         colours=[_TITLES[rule] for rule in LONG],
+        column="layers",
         rules=[SMALL],
         title="KKT residual in the rule's own norm",
-        size=(420, 220),
-    ).draw(table.select("seed", "step", rule=titles, value="own_total"))
+        size=(330, 220),
+    ).draw(table.select("seed", "step", "layers", rule=titles, value="own_total"))
 
 
-@FIGURES.add("kkt-table", "KKT residuals after training, rule by norm", parts=parts_of("long", LONG))
+@FIGURES.add("kkt-table", "KKT residuals after training, rule by norm", parts=_BOTH_DEPTHS)
 def by_rule_and_norm(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Every rule in every norm."""
     table = residuals(frame)
-    last = table.filter(polars.col("step") == polars.col("step").max().over("rule", "seed"))
-    shown = stacked(last, _NORMS, by=["rule", "seed"]).drop_nulls()
+    last = table.filter(polars.col("step") == polars.col("step").max().over("kind", "rule", "seed"))
+    last = last.sort("kind", descending=True).with_columns(layers=polars.col("kind").replace_strict(DEPTHS))
+    shown = stacked(last, _NORMS, by=["layers", "rule", "seed"]).drop_nulls()
     return HeatMap(
         x="curve",
         y="rule",
         x_title="norm of the weights",
         y_title="",
         domain=(0.0, 1.0),
+        column="layers",
         title="KKT residual after training",
         cell=(80, 32),
     ).draw(shown.with_columns(rule=polars.col("rule").replace_strict(_TITLES)))
@@ -82,17 +89,22 @@ def by_rule_and_norm(frame: polars.DataFrame) -> altair.TopLevelMixin:
 def withstood(
     frame: polars.DataFrame, moment: Callable[[polars.DataFrame], polars.DataFrame], when: str
 ) -> altair.TopLevelMixin:
-    """Mean radii over the best rule's, certified beside attacked."""
+    """Mean radii over the best rule's: what is certified, exact and attacked."""
     table = moment(frame)
-    columns = {f"{p}:{side}": f"{name}, {side}" for side in _SIDES for p, name in _ATTACKERS.items()}
-    radii = stacked(table, columns, by=["rule", "seed"])
-    share = polars.col("value") / polars.col("value").max().over("seed", "curve")
+    radii = polars.concat(
+        stacked(
+            table, {f"{p}:{side}": name for p, name in _ATTACKERS.items()}, by=["rule", "seed"]
+        ).with_columns(side=polars.lit(side))
+        for side in _SIDES
+    )
+    share = polars.col("value") / polars.col("value").max().over("seed", "curve", "side")
     return HeatMap(
         x="curve",
         y="rule",
         x_title="attacker",
         y_title="",
-        order=list(columns.values()),
+        column="side",
+        order=list(_ATTACKERS.values()),
         title=f"Mean radius over the largest of the rules', {when}",
-        cell=(88, 34),
+        cell=(60, 34),
     ).draw(radii.with_columns(value=share, rule=polars.col("rule").replace_strict(_TITLES)))

@@ -1,4 +1,4 @@
-"""The same networks by every rule: trained long, for KKT residuals; and to a loss of 10^-9, for radii on the way."""
+"""The same networks by every rule: trained long, two layers and three, for KKT residuals; to 10^-9, for radii."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from undertow.studies.kit.settings import two_layer
 from undertow.studies.kit.study import Part, Scale
 from undertow.studies.optimisers.rules import RULES, SEEDS, trained_by
 
-__all__ = ["LONG", "PARTS", "WITHSTANDING"]
+__all__ = ["DEPTHS", "LONG", "PARTS", "WITHSTANDING"]
 
 LONG = ("gd", "sign", "coordinate", "spectral", "adam")
 WITHSTANDING = ("gd", "sign", "coordinate", "adam")
-RATES = {"gd": 0.3, "sign": 0.03, "coordinate": 3.0, "spectral": 0.3, "adam": 0.03}
-"""Chosen on a problem that is not among the study's, by the KKT residual in the rule's own norm."""
+RATES = {"gd": 0.3, "sign": 0.03, "coordinate": 1.0, "spectral": 0.3, "adam": 0.03}
+DEEP_RATES = {"gd": 1.0, "sign": 0.03, "coordinate": 1.0, "spectral": 0.3, "adam": 0.03}
+"""Chosen on problems that are not among the study's, by the KKT residual in the rule's own norm."""
+DEPTHS = {"long": "two layers", "deep": "three layers"}
 _NORMS = ("1", "2", "inf", "spectral")
 _SIZES = by_scale(
     n=(10, 24, 60),
@@ -24,8 +26,7 @@ _SIZES = by_scale(
     steps=(60, 1000, 20000),
     every=(20, "log", "log"),
     most=(300, 3000, 30000),
-    points=(2, 4, 40),
-    exact=(0, 2, 10),
+    points=(2, 6, 20),
     stop=(-3.1, -9.0, -9.0),
     radii=("end", "3 decades", "3 decades"),
 )
@@ -40,8 +41,8 @@ def _shared(scale: Scale) -> dict[str, Any]:
     }
 
 
-def long(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa: ARG001
-    """The residual in the rule's own norm over training, in the other norms at its end."""
+def long(scale: Scale, variant: str, *, rule: str, deep: bool = False) -> dict[str, Any]:  # noqa: ARG001
+    """The residual in the rule's own norm over training, in the other norms at its end; ``deep`` has three layers."""
     size, own = _SIZES[scale], RULES[rule].norm
     others = [norm for norm in _NORMS if norm != own]
     measures = [
@@ -49,24 +50,25 @@ def long(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa: A
         {"name": "norm-kkt", "norms": others, "every": "end"},
         "norm-margins",
     ]
+    rate = (DEEP_RATES if deep else RATES)[rule]
+    three = {"model": {"name": "mlp", "widths": [size.width, size.width]}} if deep else {}
     return {
         **_shared(scale),
-        "training": trained_by(rule, size.steps, loss="logistic", rate=RATES[rule]),
+        **three,
+        "training": trained_by(rule, size.steps, loss="logistic", rate=rate),
         "probe": {"measures": measures, "every": size.every},
     }
 
 
 def withstanding(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noqa: ARG001
-    """Radii every three decades of the loss, until it is 10^-9."""
+    """Radii every three decades of the loss, until it is 10^-9: certified, exact and attacked, of the same points."""
     size = _SIZES[scale]
-    radii: list[dict[str, Any]] = [{"name": "attacker-radii", "limit": size.points}]
-    if size.exact:
-        radii += [{"name": "exact-radii", "limit": size.exact, "every": "end"}]
+    own = {"name": "norm-kkt", "norms": [RULES[rule].norm]}
     return {
         **_shared(scale),
         "training": trained_by(rule, size.most, loss="logistic", rate=RATES[rule], stop_below=size.stop),
         "probe": {
-            "measures": ["norm-margins", {"name": "norm-kkt", "norms": [RULES[rule].norm]}, *radii],
+            "measures": ["norm-margins", own, {"name": "exact-radii", "limit": size.points}],
             "every": size.radii,
         },
     }
@@ -74,5 +76,6 @@ def withstanding(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  #
 
 PARTS: dict[str, Part] = {
     **{f"long-{rule}": partial(long, rule=rule) for rule in LONG},
+    **{f"deep-{rule}": partial(long, rule=rule, deep=True) for rule in LONG},
     **{f"radii-{rule}": partial(withstanding, rule=rule) for rule in WITHSTANDING},
 }

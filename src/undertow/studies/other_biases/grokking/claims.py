@@ -1,4 +1,4 @@
-"""B-h … B-j: generalising long after fitting, how long, and what changes meanwhile; B-o: whether the radius does."""
+"""B-h … B-j: generalising long after fitting, how long, what changes; B-o and B-p: what the radii do meanwhile."""
 
 from __future__ import annotations
 
@@ -6,37 +6,97 @@ import polars
 
 from undertow.core.errors import InputError
 from undertow.studies.kit.claim import Finding
-from undertow.studies.kit.per_seed import by_value, mean, verdict
-from undertow.studies.kit.readings import compared, measured
+from undertow.studies.kit.per_seed import by_value, mean, slopes, verdict
+from undertow.studies.kit.readings import compared, measured, present
 from undertow.studies.kit.statements import Claims
 
-__all__ = ["CLAIMS", "jumps"]
+__all__ = ["CLAIMS", "FITTED", "GENERALISES", "jumps"]
 
-_NETWORK, step, value = ["weight_decay", "gain", "seed"], polars.col("step"), polars.col("value")
+_AXES, step, value = (
+    ["weight_decay", "gain", "learning_rate", "seed"],
+    polars.col("step"),
+    polars.col("value"),
+)
 FITTED, GENERALISES, LONG_AFTER = 0.99, 0.9, 3.0
+_IMAGES_FITTED, _IMAGES_GENERALISE = -1.5, 0.8  # log₁₀ of the training loss, and the accuracy on other images
 CLAIMS = Claims("Power et al. 2022; Liu et al. 2023", parts=("grokking",), figure="grokking")
 
 
-def jumps(frame: polars.DataFrame) -> polars.DataFrame:
+def jumps(
+    frame: polars.DataFrame, *, generalises: float = GENERALISES, images: bool = False
+) -> polars.DataFrame:
     """When every network has ``fitted`` and ``generalises`` (null: never), the ``ratio``, and ``all`` of its steps."""
-    times = {}
-    for key, line in (("seen", FITTED), ("unseen", GENERALISES)):
-        curve = measured(frame, "late-generalisation", key)
-        first = step.filter(value >= line).min().alias(key)
-        times[key] = curve.group_by(_NETWORK).agg(first, step.max().alias("all"))
-    both = times["seen"].join(times["unseen"].drop("all"), on=_NETWORK)
-    both = both.rename({"seen": "fitted", "unseen": "generalises"})
+    if images:
+        loss, accuracy = measured(frame, "steps", "log10_loss"), measured(frame, "accuracy", "")
+        reached = {
+            "fitted": (loss, value <= _IMAGES_FITTED),
+            "generalises": (accuracy, value >= _IMAGES_GENERALISE),
+        }
+    else:
+        seen, unseen = (measured(frame, "late-generalisation", key) for key in ("seen", "unseen"))
+        reached = {"fitted": (seen, value >= FITTED), "generalises": (unseen, value >= generalises)}
+    network = present(frame, _AXES)
+    times = [
+        curve.group_by(network).agg(step.filter(there).min().alias(name), step.max().alias(f"all {name}"))
+        for name, (curve, there) in reached.items()
+    ]
+    both = times[0].join(times[1], on=network).rename({"all generalises": "all"})
     ratio = polars.col("generalises") / polars.col("fitted").clip(lower_bound=1)
-    return both.with_columns(ratio=ratio).sort(_NETWORK)
+    return both.with_columns(ratio=ratio).sort(network)
 
 
 @CLAIMS.add("B-h", "A network that fits modular addition generalises long after.", "Fig 1")
-def long_after(frame: polars.DataFrame) -> Finding:
-    """Per seed steps until it generalises over steps until it has fitted, at the usual start and the largest decay."""
-    table = _usual(jumps(frame))
-    means = by_value(table, "weight_decay", value="generalises", form="{mean:.0f}")
-    note = ("effect: steps to generalise over steps to fit", f"{means} steps to generalise in the mean")
-    return verdict(table, "ratio", above=LONG_AFTER, note=note)
+@CLAIMS.add(
+    "B-h.transformer",
+    "The same of a transformer.",
+    source="Power et al. 2022, Fig 1; Nanda et al. 2023",
+    parts=("grokking-transformer",),
+    figure="grokking-transformer",
+)
+@CLAIMS.add(
+    "B-h.descent",
+    "The same of two-layer ReLU networks under gradient descent with weight decay, from a large start.",
+    source="Lyu et al. 2024",
+    parts=("grokking-descent",),
+    figure="grokking-descent",
+)
+@CLAIMS.add(
+    "B-h.images",
+    "The same on images, from eight times the usual start.",
+    source="Liu et al. 2023",
+    parts=("grokking-images",),
+    figure="grokking-images",
+    images=True,
+)
+def long_after(frame: polars.DataFrame, images: bool = False) -> Finding:
+    """Per seed steps until it generalises over steps until it has fitted; smallest start, largest decay."""
+    table = _usual(jumps(frame, images=images))
+    steps = table["generalises"].drop_nulls()
+    told = f"{mean(steps):.0f} steps to generalise in the mean" if len(steps) else ""
+    return verdict(
+        table, "ratio", above=LONG_AFTER, note=("effect: steps to generalise over steps to fit", told)
+    )
+
+
+@CLAIMS.add(
+    "B-h.without-decay",
+    "Without weight decay accuracy on the other pairs goes on growing long after, with steps in units of the loss.",
+    source="Lyu et al. 2024",
+    parts=("grokking-without-decay",),
+    figure="grokking-without-decay",
+    hindsight="two starts were looked at when the rate was chosen",
+)
+def grows_without_decay(frame: polars.DataFrame) -> Finding:
+    """Per seed accuracy on pairs not seen at the end less that at three times the steps to fit; null: not fitted."""
+    when = jumps(frame).select(*present(frame, _AXES), "fitted")
+    curve = measured(frame, "late-generalisation", "unseen").join(when, on=present(frame, _AXES))
+    late = value.filter(step >= LONG_AFTER * polars.col("fitted"))
+    table = curve.sort("step").group_by("seed").agg(value=late.last() - late.first(), last=value.last())
+    note = (
+        "effect: accuracy at the end less that at three times the steps to fit",
+        f"{mean(table['last']):.2f} at last",
+    )
+    return verdict(table, above=0.05, note=note)
 
 
 @CLAIMS.add(
@@ -56,15 +116,34 @@ def long_after(frame: polars.DataFrame) -> Finding:
 def delays(frame: polars.DataFrame, axis: str) -> Finding:
     """Per seed log₁₀ of the steps to generalise at the largest value of the axis over those at the smallest."""
     table = jumps(frame).with_columns(polars.col("generalises").fill_null(polars.col("all")))
+    network = present(table, _AXES)
     values = table[axis].sort().to_list()
     ends = values[-1], values[0]
-    others = [name for name in _NETWORK if name != axis]
+    others = [name for name in network if name != axis]
     both = compared(table, axis, *ends, value="generalises", on=others)
     both = both.with_columns(value=polars.col("ratio").log10())
     means = by_value(table, axis, value="generalises", form="{place:.3g}: {mean:.0f}")
     note = (f"effect: log₁₀ of steps at {axis} {ends[0]:.3g} over {ends[1]:.3g}", f"steps by {axis}: {means}")
     above, below = (0.0, None) if axis == "gain" else (None, 0.0)
     return verdict(both, above=above, below=below, note=note)
+
+
+@CLAIMS.add(
+    "B-i.limit",
+    "Under gradient descent on homogeneous networks the delay is log α/λ: its slope in log α, times λ, is 1.",
+    source="Lyu et al. 2024",
+    parts=("grokking-descent",),
+    figure="grokking-descent",
+    hindsight="two starts were looked at when rate and decay were chosen",
+)
+def delay_in_log_start(frame: polars.DataFrame) -> Finding:
+    """Per seed the slope of ηλ·steps, until half of the other pairs are right, against log α."""
+    table = jumps(frame, generalises=0.5).drop_nulls("generalises")
+    time = polars.col("generalises") * polars.col("learning_rate") * polars.col("weight_decay")
+    table = table.with_columns(time=time, log_start=polars.col("gain").log())
+    means = by_value(table, "gain", value="time", form="{place:.3g}: {mean:.2f}")
+    note = ("effect: slope of ηλ·steps to half of the other pairs against log α", f"ηλ·steps by α: {means}")
+    return verdict(slopes(table, "log_start", "time"), between=(0.5, 2.0), note=note)
 
 
 @CLAIMS.add(
@@ -94,17 +173,23 @@ def delays(frame: polars.DataFrame, axis: str) -> Finding:
     "The radius, relative to half the distance to the nearest pair of another sum, grows at the jump.",
     source="ours",
     figure="grokking-through",
-    reading=("attacked-radius", "relative"),
+    reading=("robustness-profile", "relative:2"),
+)
+@CLAIMS.add(
+    "B-o.descent",
+    "The same under gradient descent.",
+    source="ours",
+    parts=("grokking-descent",),
+    figure="grokking-descent-radii",
+    reading=("robustness-profile", "relative:2"),
 )
 def through_the_jump(frame: polars.DataFrame, reading: tuple[str, str], falls: bool = False) -> Finding:
     """Per seed the last reading less the first one after the network has fitted, at the usual start and decay."""
-    when = _usual(jumps(frame)).select(*_NETWORK, "fitted", "generalises")
-    curve = measured(frame, *reading).join(when, on=_NETWORK).sort("step")
-    curve = curve.filter(step >= polars.col("fitted"))
+    curve = _since_fitting(frame, *reading)
     if curve.is_empty():
         raise InputError("no network has fitted: train longer")
     jumped, change = polars.col("generalises").first().is_not_null(), value.last() - value.first()
-    table = curve.group_by(_NETWORK).agg(
+    table = curve.group_by("seed").agg(
         before=value.first(),
         after=value.last(),
         value=polars.when(jumped).then(change).otherwise(float("nan")),
@@ -117,7 +202,39 @@ def through_the_jump(frame: polars.DataFrame, reading: tuple[str, str], falls: b
     return verdict(table, above=above, below=below, note=note)
 
 
+@CLAIMS.add(
+    "B-p.relu",
+    "On modular addition ReLU networks swap the attacker too: the L∞ radius grows by more than the L2 radius.",
+    source="ours, after Lyu et al. 2024",
+    parts=("grokking-descent",),
+    figure="grokking-descent-radii",
+)
+def swaps_the_attacker(frame: polars.DataFrame) -> Finding:
+    """Per seed log₁₀ of L∞ over L2 radius at the end, relative to that when the network has fitted."""
+    radii = [
+        _since_fitting(frame, "robustness-profile", f"attacked:{norm}")
+        .group_by("seed")
+        .agg(change=(value.last() / value.first()).log10())
+        for norm in ("inf", "2")
+    ]
+    both = radii[0].join(radii[1], on="seed", suffix=" 2")
+    table = both.with_columns(value=polars.col("change") - polars.col("change 2"))
+    means = f"{mean(both['change']):+.2f} in L∞ and {mean(both['change 2']):+.2f} in L2"
+    note = ("effect: log₁₀ of the growth of the L∞ radius over that of the L2 radius", means)
+    return verdict(table, above=0.0, note=note)
+
+
+def _since_fitting(frame: polars.DataFrame, measure: str, key: str) -> polars.DataFrame:
+    """A reading from the step on at which the network has fitted, at the smallest start and the largest decay."""
+    network = present(frame, _AXES)
+    when = _usual(jumps(frame)).select(*network, "fitted", "generalises")
+    curve = measured(frame, measure, key).join(when, on=network).sort("step")
+    return curve.filter(step >= polars.col("fitted"))
+
+
 def _usual(table: polars.DataFrame) -> polars.DataFrame:
     """The networks from the smallest start with the largest weight decay."""
-    gain, decay = polars.col("gain"), polars.col("weight_decay")
-    return table.filter((gain == gain.min()) & (decay == decay.max()))
+    for name, end in (("gain", polars.col("gain").min()), ("weight_decay", polars.col("weight_decay").max())):
+        if name in table.columns:
+            table = table.filter(polars.col(name) == end)
+    return table

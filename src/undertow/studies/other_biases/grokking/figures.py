@@ -14,30 +14,85 @@ from undertow.studies.other_biases.grokking.claims import FITTED, GENERALISES, j
 __all__ = ["FIGURES"]
 
 FIGURES = Figures(parts=("grokking",))
-_SETTING = polars.format(
-    "α = {}, λ = {}", polars.col("gain").round_sig_figs(2), polars.col("weight_decay").round_sig_figs(2)
-)
 _STEPS = Axis("step", log=True)
+_SIZE = (280, 180)
+_SEEN, _OTHERS = "seen in training", "others"
 
 
-@FIGURES.add("grokking", "Accuracy on the pairs seen and on the others over training")
-def accuracies(frame: polars.DataFrame) -> altair.TopLevelMixin:
+def _setting(table: polars.DataFrame) -> polars.DataFrame:
+    """With a column ``setting``, "α = 1.4, λ = 3": what of the two the networks differ in."""
+    axes = [(name, sign) for name, sign in (("gain", "α"), ("weight_decay", "λ")) if name in table.columns]
+    words = [polars.format(f"{sign} = {{}}", polars.col(name).round_sig_figs(2)) for name, sign in axes]
+    return table.with_columns(setting=polars.concat_str(words, separator=", ")).sort(
+        [name for name, _ in axes]
+    )
+
+
+@FIGURES.add("grokking", "Accuracy on the pairs seen and on the others over training", what="AdamW")
+@FIGURES.add(
+    "grokking-transformer",
+    "The same of a transformer",
+    parts=("grokking-transformer",),
+    what="transformer, AdamW",
+)
+@FIGURES.add(
+    "grokking-without-decay",
+    "The same without weight decay, steps in units of the loss",
+    parts=("grokking-without-decay",),
+    what="two-layer ReLU networks, no decay",
+)
+@FIGURES.add(
+    "grokking-descent",
+    "The same of two-layer networks under gradient descent with weight decay, by scale of the start",
+    parts=("grokking-descent",),
+    what="two-layer ReLU networks, gradient descent; time is ηλ·steps, and log α what theory says",
+    in_time=True,
+)
+def accuracies(frame: polars.DataFrame, what: str, in_time: bool = False) -> altair.TopLevelMixin:
     """The two curves of every paper on grokking, a panel for each start and decay."""
-    names = {"seen": "pairs seen", "unseen": "other pairs"}
+    names = {"seen": _SEEN, "unseen": _OTHERS}
     chosen = measured(frame, "late-generalisation").filter(polars.col("key").is_in(list(names)))
-    table = chosen.with_columns(curve=polars.col("key").replace_strict(names), panel=_SETTING)
+    table = chosen.with_columns(curve=polars.col("key").replace_strict(names)).filter(polars.col("step") > 0)
+    if in_time:
+        rates = polars.col("learning_rate") * polars.col("weight_decay")
+        table = table.with_columns(time=polars.col("step") * rates)
     return LinePlot(
-        x="step",
-        x_axis=_STEPS,
+        x="time" if in_time else "step",
+        x_axis=Axis("ηλ·steps") if in_time else _STEPS,
         y=Axis("accuracy", domain=(0.0, 1.0)),
         colour="curve",
         colours=list(names.values()),
-        column="panel",
+        column="setting",
         wrap=2,
         rules=[GENERALISES, FITTED],
-        title="Addition mod p",
-        size=(280, 180),
-    ).draw(table.filter(polars.col("step") > 0).sort("weight_decay", "gain"))
+        title=f"Addition mod p, {what}",
+        size=_SIZE,
+    ).draw(_setting(table))
+
+
+@FIGURES.add("grokking-images", "Training loss and accuracy on other images", parts=("grokking-images",))
+def on_images(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Two panels: fitting early, generalising late."""
+    panels = {
+        "log₁₀ of the training loss": ("steps", "log10_loss"),
+        "accuracy on other images": ("accuracy", ""),
+    }
+    tables = [
+        measured(frame, *reading).select("seed", "step", "weight_decay", "value", panel=polars.lit(name))
+        for name, reading in panels.items()
+    ]
+    table = polars.concat(tables).filter(polars.col("step") > 0)
+    return LinePlot(
+        x="step",
+        x_axis=_STEPS,
+        y="",
+        colour="weight_decay",
+        legend="weight decay λ",
+        column="panel",
+        own_y=True,
+        title="Few images, square loss, from eight times the usual start",
+        size=_SIZE,
+    ).draw(table)
 
 
 @FIGURES.add("grokking-delay", "Steps until other pairs are right, by scale of the start and weight decay")
@@ -57,22 +112,38 @@ def by_start(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(table)
 
 
-@FIGURES.add("grokking-through", "Margin, frequencies, stable rank and attacked radius through the jump")
-def through(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """Four panels over training."""
-    readings = {
-        "smallest margin seen / ∏‖W‖": ("late-generalisation", "margin"),
-        "share of power at one frequency": ("late-generalisation", "frequency"),
-        "stable rank of the first layer": ("stable-rank", "hidden1.weight"),
-        "attacked radius / half gap": ("attacked-radius", "relative"),
-    }
+_THROUGH = {
+    "smallest margin seen / ∏‖W‖": ("late-generalisation", "margin"),
+    "share of power at one frequency": ("late-generalisation", "frequency"),
+    "stable rank of the first layer": ("stable-rank", "hidden1.weight"),
+    "attacked L2 radius / half gap": ("robustness-profile", "relative:2"),
+    "energy": ("robustness-profile", "energy"),
+    "co-correlation ϱ": ("robustness-profile", "co-correlation"),
+}
+_RADII = {
+    "L2 radius": ("robustness-profile", "attacked:2"),
+    "L∞ radius": ("robustness-profile", "attacked:inf"),
+}
+
+
+@FIGURES.add(
+    "grokking-through", "Margin, frequencies, rank, radius, energy and ϱ through the jump", readings=_THROUGH
+)
+@FIGURES.add(
+    "grokking-descent-radii",
+    "Radii of two attackers through the jump, gradient descent",
+    parts=("grokking-descent",),
+    readings=_RADII,
+)
+def through(frame: polars.DataFrame, readings: dict[str, tuple[str, str]]) -> altair.TopLevelMixin:
+    """A panel for each reading over training."""
     tables = [
         measured(frame, *reading).select(
             "seed", "step", "gain", "weight_decay", "value", panel=polars.lit(name)
         )
         for name, reading in readings.items()
     ]
-    table = polars.concat(tables).with_columns(setting=_SETTING).filter(polars.col("step") > 0)
+    table = _setting(polars.concat(tables).filter(polars.col("step") > 0))
     return LinePlot(
         x="step",
         x_axis=_STEPS,
@@ -81,6 +152,7 @@ def through(frame: polars.DataFrame) -> altair.TopLevelMixin:
         column="panel",
         wrap=2,
         own_y=True,
+        points=True,
         title="Addition mod p",
-        size=(280, 180),
-    ).draw(table)
+        size=_SIZE,
+    ).draw(table.sort("panel", maintain_order=True))

@@ -1,46 +1,170 @@
-"""Modular addition, by scale of the start and by weight decay."""
+"""Modular addition by five trainings, and images: with AdamW or gradient descent, with and without weight decay."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
+from undertow.studies.kit.settings import robustness_beside
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
 
+_HE = 2**0.5
+_SEEDS = list(range(10))
 _SIZES = by_scale(
     p=(23, 37, 113),
     share=(0.7, 0.5, 0.4),
     width=(64, 100, 200),
     rate=(0.05, 0.03, 0.01),
     decays=([3.0, 1.5], [3.0, 1.5], [3.0, 1.5]),
-    gains=([2**0.5, 8**0.5], [2**0.5, 8**0.5], [2**0.5, 8**0.5, 32**0.5]),
+    gains=([_HE, 2 * _HE], [_HE, 2 * _HE], [_HE, 2 * _HE, 4 * _HE]),
     epochs=(240, 1000, 10000),
     every=(20, 10, 50),
-    radius_every=(120, 250, 1000),
-    attacked=(1, 4, 50),
+    beside_every=(120, 250, 2500),
+    count=(1, 4, 8),
+    certify=(False, True, True),
+)
+_TRANSFORMER = by_scale(
+    p=(7, 23, 113),
+    share=(0.6, 0.6, 0.3),
+    width=(8, 32, 128),
+    heads=(2, 4, 4),
+    rate=(0.01, 0.01, 1e-3),
+    decay=(1.0, 2.0, 1.0),
+    epochs=(60, 1000, 12000),
+    every=(20, 20, 100),
+    count=(1, 2, 4),
+)
+_DESCENT = by_scale(
+    p=(11, 23, 97),
+    share=(0.8, 0.8, 0.4),
+    width=(30, 100, 256),
+    rate=(5.0, 5.0, 10.0),
+    decay=(1e-3, 1e-3, 1e-4),
+    gains=([8 * _HE, 32 * _HE], [8 * _HE, 32 * _HE, 128 * _HE], [8 * _HE, 32 * _HE, 128 * _HE]),
+    epochs=(400, 2200, 20000),
+    every=(20, 20, 100),
+    beside_every=(200, 1100, 5000),
+    count=(1, 4, 8),
+    certify=(False, True, True),
+    free_epochs=(200, 3000, 20000),
+)
+_IMAGES = by_scale(
+    name=("digits", "digits", "mnist"),
+    n=(50, 200, 1000),
+    width=(20, 50, 200),
+    rate=(3e-3, 3e-3, 1e-3),
+    decay=(1.0, 0.3, 0.01),
+    epochs=(200, 4000, 100000),
+    every=(20, 20, 500),
+    looked_at=(100, 300, 1000),
 )
 
 
-@only_in("paper")
-def modular_addition(scale: Scale) -> dict[str, Any]:
-    """AdamW on cross-entropy; margins, frequencies, ranks and radii through the jump."""
-    size = _SIZES[scale]
-    start = {"name": "fan-in", "gain": size.gains[0]}
-    optimizer = {"name": "adamw", "beta2": 0.98, "weight_decay": size.decays[0]}
+def _addition(
+    size: Any, model: dict[str, Any], training: dict[str, Any], grid: dict[str, Any]
+) -> dict[str, Any]:
+    """Addition mod p, one split of the pairs; margins, frequencies and ranks on all of them."""
     measures = [
         {"name": "late-generalisation", "every": size.every},
         {"name": "stable-rank", "every": size.every},
-        {"name": "attacked-radius", "count": size.attacked, "every": size.radius_every},
     ]
     return {
         "data": {"name": "modular-addition", "p": size.p, "share": size.share, "seed": 0},
-        "model": {"name": "mlp", "widths": [size.width] * 2, "init": start},
-        "training": {"optimizer": optimizer, "learning_rate": size.rate, "epochs": size.epochs},
+        "model": model,
+        "training": {"learning_rate": size.rate, "epochs": size.epochs, **training},
         "probe": {"measures": measures, "every": size.every, "split": "all"},
-        "grid": {"weight_decay": size.decays, "gain": size.gains, "seed": list(range(10))},
+        "grid": {**grid, "seed": _SEEDS},
     }
 
 
-PARTS: dict[str, Part] = {"grokking": modular_addition}
+def _and_radii(settings: dict[str, Any], seam: str, **options: Any) -> dict[str, Any]:
+    """The same with what is asked beside every bias."""
+    probe = settings["probe"]
+    profile = robustness_beside(seam, **options)[1:]  # ranks are read more often
+    return {**settings, "probe": {**probe, "measures": [*probe["measures"], *profile]}}
+
+
+def _perceptron(layers: int, width: int, gain: float) -> dict[str, Any]:
+    return {"name": "mlp", "widths": [width] * layers, "init": {"name": "fan-in", "gain": gain}}
+
+
+def _adamw(decay: float) -> dict[str, Any]:
+    return {"name": "adamw", "beta2": 0.98, "weight_decay": decay}
+
+
+@only_in("paper")
+def quick(scale: Scale) -> dict[str, Any]:
+    """AdamW on cross-entropy, fully connected networks of two hidden layers, by start and decay."""
+    size = _SIZES[scale]
+    model = _perceptron(2, size.width, size.gains[0])
+    grid = {"weight_decay": size.decays, "gain": size.gains}
+    settings = _addition(size, model, {"optimizer": _adamw(size.decays[0])}, grid)
+    return _and_radii(
+        settings, "activation1", count=size.count, every=size.beside_every, certify=size.certify
+    )
+
+
+@only_in("paper")
+def transformer(scale: Scale) -> dict[str, Any]:
+    """A transformer of one layer, as in Nanda et al. 2023 at paper scale."""
+    size = _TRANSFORMER[scale]
+    model = {"name": "transformer", "width": size.width, "heads": size.heads, "gain": 1.0}
+    grid = {"weight_decay": [size.decay], "gain": [1.0]}
+    settings = _addition(size, model, {"optimizer": _adamw(size.decay)}, grid)
+    # A proof of a transformer with p classes takes longer than its training.
+    return _and_radii(settings, "embed", count=size.count, every="ends", certify=False)
+
+
+@only_in("paper")
+def descent(scale: Scale) -> dict[str, Any]:
+    """Gradient descent with weight decay on two-layer ReLU networks from large starts; radii of two attackers."""
+    size = _DESCENT[scale]
+    optimizer = {"name": "heavy-ball", "momentum": 0.0, "weight_decay": size.decay}
+    grid = {"weight_decay": [size.decay], "gain": size.gains, "learning_rate": [size.rate]}
+    settings = _addition(size, _perceptron(1, size.width, size.gains[0]), {"optimizer": optimizer}, grid)
+    options = {"norms": ["2", "inf"], "certify": size.certify}
+    return _and_radii(settings, "activation1", count=size.count, every=size.beside_every, **options)
+
+
+@only_in("paper")
+def without_decay(scale: Scale) -> dict[str, Any]:
+    """The same networks without decay, from He's start, with steps α∇L/L: gradient descent on the margin alone."""
+    size = _DESCENT[scale]
+    rate = {"name": "loss-based", "frame_at_start": 10.0}
+    training = {"learning_rate": 0.1, "rate": rate, "epochs": size.free_epochs}
+    return _addition(size, _perceptron(1, size.width, _HE), training, {"gain": [_HE]})
+
+
+@only_in("paper")
+def images(scale: Scale) -> dict[str, Any]:
+    """Few images and the square loss, AdamW, from eight times the usual start: MNIST at paper scale, digits below."""
+    size = _IMAGES[scale]
+    return {
+        "data": {"name": size.name, "limit": size.n},
+        "model": _perceptron(3, size.width, 8 * 3**-0.5),
+        "training": {
+            "optimizer": _adamw(size.decay),
+            "learning_rate": size.rate,
+            "epochs": size.epochs,
+            "loss": "square",
+            "stop_below": -30.0,  # never met: for the training loss beside what is read on other images
+        },
+        "probe": {
+            "measures": [{"name": "accuracy"}, {"name": "stable-rank"}],
+            "every": size.every,
+            "split": "test",
+            "limit": size.looked_at,
+        },
+        "grid": {"weight_decay": [size.decay], "seed": _SEEDS},
+    }
+
+
+PARTS: dict[str, Part] = {
+    "grokking": quick,
+    "grokking-transformer": transformer,
+    "grokking-descent": descent,
+    "grokking-without-decay": without_decay,
+    "grokking-images": images,
+}

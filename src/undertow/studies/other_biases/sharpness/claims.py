@@ -1,24 +1,30 @@
-"""B-a … B-d: sharpness rises to the edge of stability and stays there; B-n: whether lower sharpness is robust."""
+"""B-a … B-d: sharpness rises to the edge of stability and stays there."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import polars
 
 from undertow.studies.kit.claim import CORRELATION, Finding
 from undertow.studies.kit.per_seed import by_value, per_seed, rank_correlation, verdict
-from undertow.studies.kit.readings import after_training, measured
+from undertow.studies.kit.readings import after_training, measured, present
 from undertow.studies.kit.statements import Claims, PublishedNumbers
+from undertow.studies.other_biases.sharpness.parts import BETA
 from undertow.theory.edge_of_stability import Momentum, stability_threshold
 
 __all__ = ["CLAIMS", "PUBLISHED", "at_the_edge", "over_training"]
 
 _SOURCE = "Cohen et al. 2021"
-_NETWORK, rate = ["seed", "learning_rate"], polars.col("learning_rate")
-ratio, reached = polars.col("ratio"), polars.col("reached")
+_NETWORK, _AXES = ["seed", "learning_rate"], ["seed", "learning_rate", "activation"]
+rate, ratio, reached = polars.col("learning_rate"), polars.col("ratio"), polars.col("reached")
 _REDEFINED = (
     "the largest value was compared at first, which cannot fail; changed after the records of smoke scale"
 )
 _ONE_START = "one start was looked at when the rates were chosen"
+_LINEAR: dict[str, Any] = {"parts": ("edge-linear",), "figure": "edge-linear"}
+_IMAGES: dict[str, Any] = {"parts": ("edge-images",), "figure": "edge-images"}
+_ENTROPY: dict[str, Any] = {"parts": ("edge-cross-entropy",), "figure": "edge-cross-entropy"}
 CLAIMS = Claims(_SOURCE, parts=("edge",), figure="edge")
 PUBLISHED = PublishedNumbers(_SOURCE, parts=("edge",))
 
@@ -32,9 +38,10 @@ def over_training(
     table = measured(frame, "sharpness", "").with_columns(
         threshold=rate.replace_strict(lines, return_dtype=polars.Float64)
     )
-    table = table.select(*_NETWORK, "step", "value", "threshold").sort(*_NETWORK, "step")
+    network = present(table, _AXES)
+    table = table.select(*network, "step", "value", "threshold").sort(*network, "step")
     table = table.with_columns(ratio=polars.col("value") / polars.col("threshold"))
-    first = polars.col("step").filter(ratio >= 1).min().over(_NETWORK)
+    first = polars.col("step").filter(ratio >= 1).min().over(network)
     return table.with_columns(reached=first, time=polars.col("step") * rate)
 
 
@@ -42,8 +49,9 @@ def at_the_edge(frame: polars.DataFrame) -> polars.DataFrame:
     """The rates whose threshold the flow's sharpness exceeds, of every seed, within the time that both have."""
     table = over_training(frame)
     flow = table.filter(rate == rate.min())
-    highest = flow.group_by("seed").agg(flow=polars.col("value").max())
-    found = table.filter(rate > rate.min()).join(highest, on="seed")
+    own = [name for name in present(table, _AXES) if name != "learning_rate"]
+    highest = flow.group_by(own).agg(flow=polars.col("value").max())
+    found = table.filter(rate > rate.min()).join(highest, on=own)
     return found.filter(polars.col("flow") > polars.col("threshold"))
 
 
@@ -54,15 +62,16 @@ def at_the_edge(frame: polars.DataFrame) -> polars.DataFrame:
     "B-a.rises-linear",
     "The same of deep linear networks.",
     "Appendix",
-    parts=("edge-linear",),
-    figure="edge-linear",
     hindsight=_REDEFINED,
+    **_LINEAR,
 )
+@CLAIMS.add("B-a.rises-images", "The same of networks on images.", "§3.1, Fig 5", **_IMAGES)
 def rises(frame: polars.DataFrame) -> Finding:
     """Per seed the last sharpness of the flow over that of the start."""
     flow = over_training(frame).filter(rate == rate.min())
     value = polars.col("value")
-    grown = flow.group_by("seed").agg(value=value.last() / value.first())
+    by = [name for name in present(flow, _AXES) if name != "learning_rate"]
+    grown = flow.group_by(by).agg(value=value.last() / value.first())
     return verdict(grown, above=1.0, note="effect: last sharpness over that of the start, smallest rate")
 
 
@@ -75,12 +84,13 @@ def rises(frame: polars.DataFrame) -> Finding:
     "B-a.reaches-linear",
     "The same of deep linear networks.",
     "Appendix",
-    parts=("edge-linear",),
-    figure="edge-linear",
+    **_LINEAR,
 )
+@CLAIMS.add("B-a.reaches-images", "The same of networks on images.", "§3.1, Fig 5", **_IMAGES)
 def reaches(frame: polars.DataFrame) -> Finding:
     """Per seed the largest sharpness over 2/η, the smallest of the rates whose threshold the flow exceeds."""
-    highest = at_the_edge(frame).group_by(_NETWORK).agg(value=ratio.max())
+    table = at_the_edge(frame)
+    highest = table.group_by(present(table, _AXES)).agg(value=ratio.max())
     places = by_value(highest.with_columns(edge=2 / rate), "edge", form="{place:.0f}: {mean:.3f}")
     note = ("effect: largest sharpness over 2/η, smallest over rates", f"by 2/η: {places}")
     return verdict(highest, over="min", above=1.0, note=note)
@@ -89,7 +99,8 @@ def reaches(frame: polars.DataFrame) -> Finding:
 def _hovering(table: polars.DataFrame) -> polars.DataFrame:
     """Mean ratio after twice the step where the threshold was first met; null where it never was, or too late."""
     late = polars.col("step") >= 2 * reached
-    return table.group_by(_NETWORK).agg(value=ratio.filter(late).mean()).sort(_NETWORK)
+    network = present(table, _AXES)
+    return table.group_by(network).agg(value=ratio.filter(late).mean()).sort(network)
 
 
 @CLAIMS.add("B-b.hovers", "And then it hovers there.", "§3.2, Fig 1", hindsight=_ONE_START)
@@ -97,14 +108,17 @@ def _hovering(table: polars.DataFrame) -> polars.DataFrame:
     "B-b.hovers-linear",
     "The same of deep linear networks.",
     "Appendix",
-    parts=("edge-linear",),
-    figure="edge-linear",
     hindsight=_ONE_START,
+    **_LINEAR,
 )
+@CLAIMS.add("B-b.hovers-images", "The same of networks on images.", "§3.2, Fig 5", **_IMAGES)
 def hovers(frame: polars.DataFrame) -> Finding:
     """Per seed the mean of sharpness over 2/η after the edge was met, over the rates."""
-    table = _hovering(at_the_edge(frame))
-    return verdict(table, between=(0.9, 1.2), note="effect: mean sharpness over 2/η, after it was met")
+    table = _hovering(at_the_edge(frame)).with_columns(edge=2 / rate)
+    places = [by_value(table, axis, form="{place}: {mean:.3f}") for axis in present(table, ["activation"])]
+    places.insert(0, f"by 2/η: {by_value(table, 'edge', form='{place:.0f}: {mean:.3f}')}")
+    note = ("effect: mean sharpness over 2/η, after it was met", *places)
+    return verdict(table, between=(0.9, 1.2), note=note)
 
 
 @CLAIMS.add(
@@ -124,8 +138,8 @@ def hovers(frame: polars.DataFrame) -> Finding:
     momentum="nesterov",
 )
 def hovers_with_momentum(frame: polars.DataFrame, momentum: Momentum) -> Finding:
-    """Per seed the mean of sharpness over the method's own threshold (β = 0.9)."""
-    table = _hovering(over_training(frame, beta=0.9, momentum=momentum))
+    """Per seed the mean of sharpness over the method's own threshold."""
+    table = _hovering(over_training(frame, beta=BETA, momentum=momentum))
     return verdict(
         table, between=(0.9, 1.2), note="effect: mean sharpness over the threshold, after it was met"
     )
@@ -164,18 +178,16 @@ def loss_rises_at_times(frame: polars.DataFrame) -> Finding:
     "B-d.late",
     "Under cross-entropy sharpness comes down late in training.",
     "§3, Appendix C",
-    parts=("edge-cross-entropy",),
-    figure="edge-cross-entropy",
     hindsight=_REDEFINED,
+    **_ENTROPY,
     relative=False,
 )
 @CLAIMS.add(
     "B-d.relative",
     "Relative to the loss it comes down as well (H ∝ L forces part of it).",
     source="ours",
-    parts=("edge-cross-entropy",),
-    figure="edge-cross-entropy",
     hindsight=_REDEFINED,
+    **_ENTROPY,
     relative=True,
 )
 def comes_down(frame: polars.DataFrame, relative: bool) -> Finding:
@@ -199,33 +211,24 @@ def comes_down(frame: polars.DataFrame, relative: bool) -> Finding:
 
 
 @CLAIMS.add(
-    "B-n.sharpness",
-    "At equal loss, from one start, a larger η has lower sharpness.",
-    source="ours",
-    parts=("edge-radius",),
-    figure="edge-radius",
-    key="sharpness",
+    "B-b.batches",
+    "With smaller batches sharpness stays lower at the same rate.",
+    "§6",
+    parts=("edge-batches",),
+    figure="edge-batches",
 )
-@CLAIMS.add(
-    "B-n",
-    "And goes with a larger radius.",
-    source="ours",
-    parts=("edge-radius",),
-    figure="edge-radius",
-    key="radius",
-)
-def follows_the_rate(frame: polars.DataFrame, key: str) -> Finding:
-    """Per seed Spearman's correlation of η and what is found after training to one loss; the flow is one arm."""
-    table = after_training(
-        frame, *(("sharpness", "") if key == "sharpness" else ("attacked-radius", "radius"))
-    )
-    ranks = rank_correlation(table, "learning_rate", "value", by=["seed"])
-    means = by_value(table.with_columns(edge=2 / rate), "edge", form="{place:.0f}: {mean:.3g}")
-    note = (f"effect: Spearman of η and {key} at equal loss", f"{key} by 2/η: {means}")
-    below, above = (0.0, None) if key == "sharpness" else (None, 0.0)
-    return verdict(ranks, below=below, above=above, within=CORRELATION, note=note)
+def lower_with_batches(frame: polars.DataFrame) -> Finding:
+    """Per seed Spearman's correlation of the size of a batch and the sharpness after training."""
+    table = after_training(frame, "sharpness", "")
+    ranks = rank_correlation(table, "batch_size", "value", by=["seed"])
+    means = by_value(table, "batch_size", form="{place:.0f}: {mean:.3g}")
+    note = ("effect: Spearman of batch size and sharpness", f"by batch size: {means}")
+    return verdict(ranks, above=0.0, within=CORRELATION, note=note)
 
 
 PUBLISHED.add("sharpness at the edge over 2/η", "about 1.025 to 1.05 at η = 0.01", "Fig 1")(
     lambda frame: per_seed(_hovering(at_the_edge(frame)))
+)
+PUBLISHED.add("the same on images", "about 1.025 to 1.05 at η = 0.01", "Fig 1", parts=("edge-images",))(
+    lambda frame: per_seed(_hovering(at_the_edge(frame).filter(rate == 0.01)))
 )

@@ -1,4 +1,4 @@
-"""Sharpness over training with the thresholds it meets, the loss beside it, and radii at equal loss."""
+"""Sharpness over training with the thresholds it meets, and the loss beside it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
-from undertow.drawing.scatter_plot import ScatterPlot
-from undertow.studies.kit.readings import after_training, measured
+from undertow.studies.kit.readings import measured
 from undertow.studies.kit.statements import Figures
 from undertow.studies.other_biases.sharpness.claims import over_training
+from undertow.studies.other_biases.sharpness.parts import BETA
 from undertow.theory.edge_of_stability import Momentum
 
-__all__ = ["FIGURES"]
+__all__ = ["EDGE", "FIGURES"]
 
 FIGURES = Figures(parts=("edge",))
-_EDGE = polars.format("2/η = {}", (2 / polars.col("learning_rate")).round(0).cast(polars.Int64))
+EDGE = polars.format("2/η = {}", (2 / polars.col("learning_rate")).round(0).cast(polars.Int64))
 
 
 @FIGURES.add("edge", "Sharpness over training, relative to 2/η", what="Chebyshev's polynomial of degree 4")
@@ -28,9 +28,7 @@ _EDGE = polars.format("2/η = {}", (2 / polars.col("learning_rate")).round(0).ca
 )
 def sharpening(frame: polars.DataFrame, what: str) -> altair.TopLevelMixin:
     """Sharpness over 2/η; the dashed line is the edge of stability."""
-    table = (
-        over_training(frame).sort("learning_rate", descending=True).with_columns(rate=_EDGE, value="ratio")
-    )
+    table = over_training(frame).sort("learning_rate", descending=True).with_columns(rate=EDGE, value="ratio")
     return LinePlot(
         x="step",
         y=Axis("sharpness / (2/η)", domain=(0.0, 1.5)),
@@ -57,7 +55,7 @@ def with_momentum(frame: polars.DataFrame) -> altair.TopLevelMixin:
     for part, (method, name) in own.items():
         chosen = frame.filter(polars.col("part") == part)
         if not chosen.is_empty():
-            table = over_training(chosen, beta=0.9, momentum=method)
+            table = over_training(chosen, beta=BETA, momentum=method)
             edge = polars.format("threshold {}", polars.col("threshold").round(0).cast(polars.Int64))
             tables.append(table.with_columns(method=polars.lit(name), rate=edge, value="ratio"))
     return LinePlot(
@@ -66,7 +64,7 @@ def with_momentum(frame: polars.DataFrame) -> altair.TopLevelMixin:
         colour="rate",
         column="method",
         rules=[1.0],
-        title="Chebyshev's polynomial of degree 4, β = 0.9",
+        title=f"Chebyshev's polynomial of degree 4, β = {BETA:g}",
     ).draw(polars.concat(tables))
 
 
@@ -74,7 +72,7 @@ def with_momentum(frame: polars.DataFrame) -> altair.TopLevelMixin:
 def losses(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The loss of the first seed alone: a mean over seeds would smooth what is to be seen."""
     table = measured(frame, "loss", "mean").filter(polars.col("seed") == polars.col("seed").min())
-    table = table.sort("learning_rate", descending=True).with_columns(rate=_EDGE)
+    table = table.sort("learning_rate", descending=True).with_columns(rate=EDGE)
     return LinePlot(
         x="step",
         y=Axis("training loss", log=True),
@@ -94,7 +92,7 @@ def under_cross_entropy(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """λ₁ and λ₁/L in two panels."""
     by = ["seed", "learning_rate", "step"]
     loss = measured(frame, "loss", "mean").select(*by, loss="value")
-    table = over_training(frame).join(loss, on=by).with_columns(rate=_EDGE)
+    table = over_training(frame).join(loss, on=by).with_columns(rate=EDGE)
     relative = table.with_columns(value=polars.col("value") / polars.col("loss"), panel=polars.lit("λ₁/L"))
     both = polars.concat([table.with_columns(panel=polars.lit("sharpness λ₁")), relative])
     return LinePlot(
@@ -102,18 +100,36 @@ def under_cross_entropy(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(both.filter(polars.col("step") > 0))
 
 
-@FIGURES.add("edge-radius", "Sharpness and attacked radius of networks at equal loss", parts=("edge-radius",))
-def at_equal_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """A point for every network; colours are rates."""
-    by = ["seed", "learning_rate"]
-    sharp = after_training(frame, "sharpness", "").select(*by, sharpness="value")
-    found = after_training(frame, "attacked-radius", "radius").select(*by, radius="value")
-    table = sharp.join(found, on=by).sort("learning_rate", descending=True).with_columns(rate=_EDGE)
-    return ScatterPlot(
-        x="sharpness",
-        y="radius",
-        x_axis=Axis("sharpness after training to one loss", log=True),
-        y_axis=Axis("attacked radius, L2"),
+@FIGURES.add(
+    "edge-images", "Sharpness of networks on images over training, by activation", parts=("edge-images",)
+)
+def by_activation(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """A panel for each activation; lines at 2/η are what sharpness stops at."""
+    table = over_training(frame).sort("learning_rate", descending=True).with_columns(rate=EDGE)
+    return LinePlot(
+        x="step",
+        y=Axis("sharpness", log=True),
         colour="rate",
-        title="Networks of one start and several rates, square loss",
+        colours=table["rate"].unique(maintain_order=True).to_list(),
+        column="activation",
+        wrap=2,
+        rules=sorted({round(2 / each, 3) for each in table["learning_rate"].unique()}),
+        title="Images, square loss: dashed lines are 2/η",
+        size=(280, 180),
+    ).draw(table.filter(polars.col("value") > 0))
+
+
+@FIGURES.add("edge-batches", "Sharpness under SGD over training, by batch size", parts=("edge-batches",))
+def by_batch_size(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Time in steps; the dashed line is 2/η, where the largest batch, all of the data, stops."""
+    table = measured(frame, "sharpness", "").filter(polars.col("step") > 0)
+    return LinePlot(
+        x="step",
+        x_axis=Axis("step", log=True),
+        y="sharpness",
+        colour="batch_size",
+        legend="batch size",
+        points=True,
+        rules=[round(2 / each, 3) for each in table["learning_rate"].unique()],
+        title="Images, square loss, SGD",
     ).draw(table)

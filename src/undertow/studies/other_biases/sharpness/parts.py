@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
+from undertow.studies.kit.settings import robustness_beside
 from undertow.studies.kit.study import Part, Scale
+from undertow.theory.edge_of_stability import Momentum, stability_threshold
 
-__all__ = ["PARTS"]
+__all__ = ["BETA", "PARTS", "image_network", "rates_of", "sharpness_and_loss"]
 
+BETA = 0.5  # of momentum: with 0.9 a step at the edge is nineteen times as long, in effect, as without
 _DEFAULT = 3**-0.5  # of PyTorch's default start: variances 1/(3·inputs)
 _START = {"name": "fan-in", "gain": _DEFAULT, "bias": _DEFAULT}
+_SEEDS = list(range(10))
 _SIZES = by_scale(
     width=(30, 100, 100),
     thresholds=((40, 12), (160, 40, 20), (400, 80, 40, 20)),
-    momentum_thresholds=((40,), (100,), (200, 100)),
+    momentum_thresholds=((40,), (100, 60), (200, 100)),
     epochs=(800, 6000, 40000),
     every=(200, 200, 400),
     loss_every=(50, 25, 50),
@@ -22,128 +26,171 @@ _SIZES = by_scale(
     d=(10, 20, 50),
     linear_epochs=(300, 3000, 8000),
     linear_thresholds=((100, 20), (400, 80, 50), (1600, 400, 200)),
-    images=("digits", "digits", "cifar10"),
-    n=(60, 100, 5000),
-    image_width=(20, 30, 200),
-    image_thresholds=((30, 5, 2.5), (30, 6, 3), (600, 200, 50, 20)),
-    image_epochs=(1000, 6000, 40000),
-    loss=(-1.0, -1.5, -1.5),
-    attacked=(2, 20, 100),
+    image_thresholds=((20, 5), (40, 12, 6), (400, 200, 60, 20)),
+    image_epochs=(200, 1500, 4000),
+    image_looks=(8, 25, 25),
+    activations=(["tanh", "relu"], ["tanh", "relu", "elu", "softplus"], ["tanh", "relu", "elu", "softplus"]),
+    beside=(0, 4, 20),
     entropy_thresholds=((6, 1), (6, 1), (200, 20)),
     entropy_epochs=(250, 2000, 20000),
+    batch_sizes=([10, 30, 60], [10, 30, 100], [50, 500, 5000]),
+    batch_threshold=(5, 6, 60),
+    batch_epochs=(100, 500, 2000),
+    batch_looks=("end", "log", "log"),
+)
+_IMAGES = by_scale(
+    name=("digits", "digits", "cifar10"),
+    n=(60, 100, 5000),
+    width=(20, 30, 200),
+    precision=("float32", "float32", "tf32"),
 )
 
 
-def _rates(thresholds: tuple[float, ...], *, momentum: float = 0.0, nesterov: bool = False) -> list[float]:
+def rates_of(
+    thresholds: tuple[float, ...], *, beta: float = 0.0, momentum: Momentum = "heavy-ball"
+) -> list[float]:
     """The rates whose thresholds these are."""
+    return [stability_threshold(1.0, beta=beta, momentum=momentum) / each for each in thresholds]
+
+
+def sharpness_and_loss(loss: str, *, every: int | str, loss_every: int | str) -> list[dict[str, Any]]:
+    """Both over training, in the words of a probe."""
     return [
-        (2 + 2 * momentum) / ((1 + 2 * momentum if nesterov else 1) * threshold) for threshold in thresholds
+        {"name": "sharpness", "loss": loss, "every": every},
+        {"name": "loss", "kind": loss, "every": loss_every},
     ]
 
 
-def _probed(loss: str, size: Any, *more: Any, every: int | None = None) -> dict[str, Any]:
-    measures = [
-        {"name": "sharpness", "loss": loss, "every": every or size.every},
-        {"name": "loss", "kind": loss, "every": size.loss_every},
-        *more,
-    ]
-    return {"measures": measures, "every": "end"}
+def image_network(scale: Scale) -> dict[str, Any]:
+    """Images (5,000 of CIFAR-10 at paper scale, digits below) and a fully connected network of two hidden layers."""
+    images = _IMAGES[scale]
+    widths = [images.width] * 2
+    return {
+        "data": {"name": images.name, "limit": images.n, "normalise": "standardised"},
+        "model": {"name": "mlp", "widths": widths, "activation": "tanh", "init": _START, "bias": True},
+    }
 
 
 def _chebyshev(scale: Scale, optimizer: Any, rates: list[float]) -> dict[str, Any]:
     size = _SIZES[scale]
+    widths = [size.width] * 2
     return {
         "data": {"name": "chebyshev", "n": 20, "degree": 4},
-        "model": {
-            "name": "mlp",
-            "widths": [size.width] * 2,
-            "activation": "tanh",
-            "init": _START,
-            "bias": True,
-        },
+        "model": {"name": "mlp", "widths": widths, "activation": "tanh", "init": _START, "bias": True},
         "training": {
             "optimizer": optimizer,
             "learning_rate": rates[0],
             "epochs": size.epochs,
             "loss": "square",
         },
-        "probe": _probed("square", size),
-        "grid": {"learning_rate": rates, "seed": list(range(10))},
+        "probe": {
+            "measures": sharpness_and_loss("square", every=size.every, loss_every=size.loss_every),
+            "every": "end",
+        },
+        "grid": {"learning_rate": rates, "seed": _SEEDS},
     }
 
 
 @only_in("paper")
 def edge(scale: Scale) -> dict[str, Any]:
     """Chebyshev's polynomial of degree 4 on 20 points, tanh networks; the first rate is the flow's."""
-    return _chebyshev(scale, "gd", _rates(_SIZES[scale].thresholds))
+    return _chebyshev(scale, "gd", rates_of(_SIZES[scale].thresholds))
 
 
-@only_in("paper")
-def heavy_ball(scale: Scale) -> dict[str, Any]:
-    """The same with v ← 0.9 v + g; the flow arm is that of gradient descent."""
-    rates = _rates(_SIZES[scale].momentum_thresholds, momentum=0.9)
-    return _chebyshev(scale, {"name": "heavy-ball", "momentum": 0.9}, rates)
+def _with_momentum(name: Momentum) -> Part:
+    """The same with momentum β; the flow arm is that of gradient descent."""
 
+    @only_in("paper")
+    def part(scale: Scale) -> dict[str, Any]:
+        size = _SIZES[scale]
+        rates = rates_of(size.momentum_thresholds, beta=BETA, momentum=name)
+        return _chebyshev(scale, {"name": name, "momentum": BETA}, rates)
 
-@only_in("paper")
-def nesterov(scale: Scale) -> dict[str, Any]:
-    """The same with Nesterov's momentum."""
-    rates = _rates(_SIZES[scale].momentum_thresholds, momentum=0.9, nesterov=True)
-    return _chebyshev(scale, {"name": "nesterov", "momentum": 0.9}, rates)
+    return part
 
 
 @only_in("paper")
 def deep_linear(scale: Scale) -> dict[str, Any]:
     """Deep linear networks that learn a random matrix from whitened inputs."""
     size = _SIZES[scale]
-    rates = _rates(size.linear_thresholds)
+    rates = rates_of(size.linear_thresholds)
     start = {"name": "fan-in", "gain": 0.8}
     widths = [size.d] * (size.depth - 1)
     return {
         "data": {"name": "linear-map", "n": size.d, "d": size.d, "seed": 0},
         "model": {"name": "mlp", "widths": widths, "activation": "linear", "init": start},
         "training": {"learning_rate": rates[0], "epochs": size.linear_epochs, "loss": "square"},
-        "probe": _probed("square", size),
-        "grid": {"learning_rate": rates, "seed": list(range(10))},
+        "probe": {
+            "measures": sharpness_and_loss("square", every=size.every, loss_every=size.loss_every),
+            "every": "end",
+        },
+        "grid": {"learning_rate": rates, "seed": _SEEDS},
     }
 
 
-def _images(scale: Scale, loss: str, rates: list[float], training: dict[str, Any]) -> dict[str, Any]:
+@only_in("paper")
+def images(scale: Scale) -> dict[str, Any]:
+    """Images as one-hot targets, four activations, rates 2/20 … 2/200 at paper scale."""
     size = _SIZES[scale]
-    widths = [size.image_width] * 2
+    rates = rates_of(size.image_thresholds)
+    measures = sharpness_and_loss(
+        "square", every=size.image_epochs // size.image_looks, loss_every=size.image_epochs // 50
+    )
     return {
-        "data": {"name": size.images, "limit": size.n, "normalise": "standardised"},
-        "model": {"name": "mlp", "widths": widths, "activation": "tanh", "init": _START, "bias": True},
-        "training": {"learning_rate": rates[0], "loss": loss, **training},
-        "grid": {"learning_rate": rates, "seed": list(range(10))},
+        **image_network(scale),
+        "training": {
+            "learning_rate": rates[0],
+            "epochs": size.image_epochs,
+            "loss": "square",
+            "matmul_precision": _IMAGES[scale].precision,
+        },
+        "probe": {"measures": measures, "every": "end"},
+        "grid": {"activation": size.activations, "learning_rate": rates, "seed": _SEEDS},
+    }
+
+
+@only_in("paper")
+def batches(scale: Scale) -> dict[str, Any]:
+    """The same images by SGD with one rate and batches of several sizes, the largest of which is all of them."""
+    size = _SIZES[scale]
+    (rate,) = rates_of((size.batch_threshold,))
+    measures = sharpness_and_loss("square", every=size.batch_looks, loss_every="log")
+    return {
+        **image_network(scale),
+        "training": {
+            "optimizer": "sgd",
+            "learning_rate": rate,
+            "batch_size": size.batch_sizes[0],
+            "epochs": size.batch_epochs,
+            "loss": "square",
+        },
+        "probe": {"measures": measures, "every": "end"},
+        "grid": {"batch_size": size.batch_sizes, "learning_rate": [rate], "seed": _SEEDS},
     }
 
 
 @only_in("paper")
 def cross_entropy(scale: Scale) -> dict[str, Any]:
-    """Digits (5,000 images of CIFAR-10 at paper scale) under cross-entropy."""
+    """Images under cross-entropy."""
     size = _SIZES[scale]
-    settings = _images(
-        scale, "cross-entropy", _rates(size.entropy_thresholds), {"epochs": size.entropy_epochs}
-    )
-    return {**settings, "probe": _probed("cross-entropy", size, every=size.every // 4)}
-
-
-@only_in("paper")
-def equal_loss(scale: Scale) -> dict[str, Any]:
-    """The same images as one-hot targets: from one start with several rates, all to one loss."""
-    size = _SIZES[scale]
-    training = {"epochs": size.image_epochs, "stop_below": size.loss}
-    settings = _images(scale, "square", _rates(size.image_thresholds), training)
-    attack = {"name": "attacked-radius", "count": size.attacked, "every": "end"}
-    return {**settings, "probe": _probed("square", size, attack, "energy", every=5 * size.every)}
+    rates = rates_of(size.entropy_thresholds)
+    every = size.every // 4
+    measures = sharpness_and_loss("cross-entropy", every=every, loss_every=size.loss_every)
+    beside = robustness_beside("activation1", count=size.beside, every="ends")
+    return {
+        **image_network(scale),
+        "training": {"learning_rate": rates[0], "epochs": size.entropy_epochs, "loss": "cross-entropy"},
+        "probe": {"measures": [*measures, *beside], "every": "end"},
+        "grid": {"learning_rate": rates, "seed": _SEEDS},
+    }
 
 
 PARTS: dict[str, Part] = {
     "edge": edge,
-    "edge-heavy-ball": heavy_ball,
-    "edge-nesterov": nesterov,
+    "edge-heavy-ball": _with_momentum("heavy-ball"),
+    "edge-nesterov": _with_momentum("nesterov"),
     "edge-linear": deep_linear,
+    "edge-images": images,
+    "edge-batches": batches,
     "edge-cross-entropy": cross_entropy,
-    "edge-radius": equal_loss,
 }

@@ -21,6 +21,7 @@ FIGURES = Figures()
 @FIGURES.add(
     "fig2-dlbcl", "Stable rank and test accuracy, lymphoma (in place of neuroblastoma)", parts=("dlbcl",)
 )
+@FIGURES.add("fig2-table", "Stable rank and test accuracy, the table that was given", parts=("table",))
 @FIGURES.add("fig3", "Stable rank and test accuracy, autism", parts=("autism",))
 def rank_and_test(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Stable ranks of both layers above, accuracy and loss on test points below, a column for each activation."""

@@ -43,6 +43,13 @@ def autism(scale: Scale, variant: str) -> dict[str, Any] | None:
     return _table("autism", size.width, 0.01, size.epochs, size.every, variant) if present("autism") else None
 
 
+def own_table(scale: Scale, variant: str) -> dict[str, Any]:
+    """A table of the reader's, trained on as autism's; its columns, in any units, are standardised first."""
+    size = _PERSONS[scale]
+    settings = _table("table", size.width, 0.01, size.epochs, size.every, variant)
+    return {**settings, "data": {"name": "table", "normalise": "standardised"}}
+
+
 def _table(name: str, width: int, rate: float, epochs: int, every: int, variant: str) -> dict[str, Any]:
     return {
         "data": {"name": name},
@@ -53,4 +60,9 @@ def _table(name: str, width: int, rate: float, epochs: int, every: int, variant:
     }
 
 
-PARTS: dict[str, Part] = {"dlbcl": dlbcl, "neuroblastoma": neuroblastoma, "autism": autism}
+PARTS: dict[str, Part] = {
+    "dlbcl": dlbcl,
+    "neuroblastoma": neuroblastoma,
+    "autism": autism,
+    "table": own_table,
+}

@@ -19,7 +19,13 @@ __all__ = ["PARTS"]
 
 _DIGITS = by_scale(width=(16, 100, 1000), points=(512, 4000, None), epochs=(3, 6, 10), test=(200, 1000, None))
 _THINGS = by_scale(width=(16, 64, 512), points=(256, 2000, None), epochs=(2, 8, 100), test=(200, 500, None))
-_LONG = by_scale(width=(16, 64, 512), points=(256, 1000, None), epochs=(4, 60, 2000), test=(200, 500, None))
+_LONG = by_scale(
+    width=(16, 64, 512),
+    points=(256, 1000, None),
+    epochs=(4, 60, 2000),
+    test=(200, 500, None),
+    every=("epoch", "epoch", 3910),  # steps: ten epochs
+)
 
 
 def mnist(scale: Scale, variant: str) -> dict[str, Any] | None:
@@ -57,7 +63,8 @@ def cifar10_long(scale: Scale, variant: str) -> dict[str, Any] | None:
     if not present("cifar10") and scale != "paper":
         return None
     data, axis = {"name": "cifar10", "normalise": "centred"}, start_axis(variant)
-    settings = _pictures(data, _LONG[scale], variant, batch=128, rate=0.01, seeds=TEN_SEEDS[:6])
+    size = _LONG[scale]
+    settings = _pictures(data, size, variant, batch=128, rate=0.01, seeds=TEN_SEEDS[:6], every=size.every)
     return {**settings, "grid": {"seed": settings["grid"]["seed"], axis: [INIT_SCALES[0]]}}
 
 
@@ -73,7 +80,7 @@ def _pictures(
     batch: int,
     rate: float,
     seeds: list[int] = TEN_SEEDS,
-    every: str = "epoch",
+    every: str | int = "epoch",
 ) -> dict[str, Any]:
     few = {} if size.test is None else {"limit": size.test}
     training = {"optimizer": "sgd", "learning_rate": rate, "epochs": size.epochs, "batch_size": batch}

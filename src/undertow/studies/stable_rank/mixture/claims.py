@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import polars
 
-from undertow.studies.kit.claim import Finding, Verdict
+from undertow.studies.kit.claim import Finding
 from undertow.studies.kit.per_seed import per_seed, verdict
-from undertow.studies.kit.readings import before_and_after, curves, measured
+from undertow.studies.kit.readings import before_and_after, curves
 from undertow.studies.kit.statements import Claims, PublishedNumbers
-from undertow.studies.stable_rank.rank_tables import SOURCE, ends, epoch, judged_order
+from undertow.studies.stable_rank.rank_tables import SOURCE, ends, judged_order
 
 __all__ = ["CLAIMS", "PUBLISHED"]
 
@@ -63,42 +62,6 @@ def order(frame: polars.DataFrame, activation: str) -> Finding:
     return judged_order(frame, activation)
 
 
-_LIMIT, _KOU = "The stable rank's limit is at most 2", "Fig 1; Kou, Chen & Gu 2023 prove 1"
-
-
-@CLAIMS.add("R-a.limit", f"{_LIMIT} (ReLU).", "proof idea (limsup ≤ 2)", activation="relu")
-@CLAIMS.add("R-a.limit-leaky", f"{_LIMIT} for leaky ReLU as well.", _KOU, activation="leaky-relu")
-@CLAIMS.add(
-    "R-a.fixed-limit",
-    f"{_LIMIT} (fixed head, ReLU).",
-    "proof idea (limsup ≤ 2)",
-    **_FIXED_RIGHT,
-    activation="relu",
-)
-@CLAIMS.add(
-    "R-a.fixed-limit-leaky",
-    f"{_LIMIT} (fixed head, leaky ReLU).",
-    _KOU,
-    **_FIXED_RIGHT,
-    activation="leaky-relu",
-)
-def limit(frame: polars.DataFrame, activation: str) -> Finding:
-    """Per seed the largest stable rank in the last fifth of training over the five inits, against 2.
-
-    The claim is about t → ∞. A value above the line contradicts it only when training has come to rest:
-    the loss below a hundredth of log 2, and the stable rank changing by less than 1 % over the last fifth.
-    """
-    table = ends(frame, activation)
-    note = "effect: largest stable rank in the last fifth of training"
-    finding = verdict(table, "largest_late", over="max", below=2.0, note=note)
-    drift = max((table["end"] / table["late"] - 1).abs().to_list())
-    last = frame.filter(epoch == epoch.max())
-    loss = max(measured(last, "loss", "mean", activation=activation)["value"].to_list())
-    settled = finding.verdict is not Verdict.FAILS or (drift < 0.01 and loss < 0.01 * math.log(2))
-    why = f"not at rest yet (loss {loss:.3g}, change {drift:.1%} in the last fifth)"
-    return finding if settled else finding.left_open(why)
-
-
 @CLAIMS.add("R-a.right", "The last 1,000 of 5,000 epochs are flat (ReLU).", "Fig 1 right")
 @CLAIMS.add(
     "R-a.fixed-right",
@@ -112,19 +75,6 @@ def flat(frame: polars.DataFrame) -> Finding:
     return verdict(
         change, over="max", below=0.01, note="effect: relative change in the last fifth, largest of the inits"
     )
-
-
-@CLAIMS.add(
-    "R-m.falls",
-    "From Frei et al.'s start (Glorot-uniform, leaky ReLU, fixed head) the stable rank falls as well.",
-    "High-Dimensional Nearly-Orthogonal Data",
-    parts=("glorot",),
-    figure="glorot",
-)
-def glorot_falls(frame: polars.DataFrame) -> Finding:
-    """Per seed final over initial stable rank, against 1."""
-    ratio = _glorot(frame).with_columns(value=polars.col("end") / polars.col("start"))
-    return verdict(ratio, below=1.0, note="effect: final/initial stable rank")
 
 
 @CLAIMS.add(

@@ -10,17 +10,26 @@ from undertow.studies.kit.study import Part, Scale
 from undertow.studies.stable_rank.starts import (
     ACTIVATIONS,
     INIT_SCALES,
+    ONE_DRAW,
     fixed_head,
+    glorot_start,
+    mixture,
     start_axis,
     trained_head,
 )
 
 __all__ = ["PARTS"]
 
-_SIZES = by_scale(
-    d=(60, 784, 784), width=(16, 100, 100), epochs=(300, 5000, 5000), every=(20, 100, 10), seeds=(10, 10, 20)
-)
 # At smoke scale steps are longer, so that rate · ‖x‖² · steps is what it is in the report.
+_SIZES = by_scale(
+    d=(60, 784, 784),
+    width=(16, 100, 100),
+    epochs=(300, 5000, 5000),
+    every=(20, 100, 10),
+    rate=(0.02, 1e-4, 1e-4),
+    seeds=(10, 10, 20),
+    data=ONE_DRAW,
+)
 _FIXED = by_scale(
     d=(200, 784, 784),
     width=(16, 100, 100),
@@ -28,7 +37,7 @@ _FIXED = by_scale(
     every=(10, 100, 25),
     alignment=(50, 500, 100),
     rate=(1e-2, 1e-4, 1e-4),
-    data=({"seed": 0}, {}, {}),  # in seconds: the same points for all seeds, so that they train as one batch
+    data=ONE_DRAW,
 )
 
 
@@ -36,9 +45,9 @@ def trained(scale: Scale, variant: str) -> dict[str, Any]:
     """Output weights 1/m, trained, cross-entropy over two outputs, as the report's code has it for real data."""
     size, axis = _SIZES[scale], start_axis(variant)
     return {
-        "data": _mixture(size.d),
+        "data": mixture(size.d, size.data),
         "model": trained_head(size.width, variant),
-        "training": gradient_descent(1e-4, size.epochs, loss="cross-entropy"),
+        "training": gradient_descent(size.rate, size.epochs, loss="cross-entropy"),
         "probe": {"measures": ["stable-rank", "loss"], "every": size.every},
         "grid": {"activation": ACTIVATIONS, "seed": list(range(size.seeds)), axis: list(INIT_SCALES)},
     }
@@ -48,7 +57,7 @@ def fixed(scale: Scale, variant: str) -> dict[str, Any]:
     """Output weights ±1/√m, fixed, one logit, no biases."""
     size, axis = _FIXED[scale], start_axis(variant)
     return {
-        "data": {**_mixture(size.d), **size.data},
+        "data": mixture(size.d, size.data),
         "model": fixed_head(size.width, variant),
         "training": gradient_descent(size.rate, size.epochs, fixed_head=True),
         "probe": {
@@ -66,12 +75,7 @@ def fixed(scale: Scale, variant: str) -> dict[str, Any]:
 def glorot(scale: Scale, variant: str) -> dict[str, Any]:
     """The same with the start of Frei et al.: Glorot-uniform, leaky ReLU."""
     settings = fixed(scale, variant)
-    model = {**settings["model"], "init": {"name": "glorot-uniform"}, "activation": "leaky-relu"}
-    return {**settings, "model": model, "grid": {"seed": settings["grid"]["seed"]}}
-
-
-def _mixture(d: int) -> dict[str, Any]:
-    return {"name": "kou-mixture", "n": 10, "d": d, "sigma_p": 0.01, "sigma_e": 1.0}
+    return {**settings, "model": glorot_start(settings["model"]), "grid": {"seed": settings["grid"]["seed"]}}
 
 
 PARTS: dict[str, Part] = {"main": trained, "fixed-head": fixed, "glorot": glorot}

@@ -9,7 +9,7 @@ from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.statements import Figures
-from undertow.studies.stable_rank.orthogonality.claims import orders, orders_by_data
+from undertow.studies.stable_rank.orthogonality.claims import DATA_PARTS, orders, orders_by_data
 
 __all__ = ["FIGURES"]
 
@@ -35,16 +35,33 @@ def by_cosine(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 @FIGURES.add(
     "order-by-data",
-    "How far the stable ranks follow the starts, by data set and how nearly orthogonal it is (ReLU)",
-    parts=("main", "dlbcl", "autism", "mnist"),
+    "How far the stable ranks follow the starts, by data set and how nearly orthogonal its samples are (ReLU)",
+    parts=DATA_PARTS,
 )
 def by_data(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """A point per seed."""
-    across, up = (
-        Axis("min ‖x‖²/(n·max|⟨x, x′⟩|)", log=True, ticks=(1e-6, 1e-4, 1e-2, 1), form="~g"),
-        Axis(_FOLLOWED),
-    )
+    across = Axis("min ‖x‖²/(n·max|⟨x, x′⟩|)", log=True, ticks=(1e-6, 1e-4, 1e-2, 1), form="~g")
+    return _scatter(orders_by_data(frame), across)
+
+
+@FIGURES.add(
+    "order-by-features",
+    "How far the stable ranks follow the starts, by data set and how its features are correlated (ReLU)",
+    parts=DATA_PARTS,
+)
+def by_features(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """The same in the sense of features."""
+    table = orders_by_data(frame, "features").with_columns(near=-polars.col("near"))
+    return _scatter(table, Axis("mean |correlation| of two features"))
+
+
+def _scatter(table: polars.DataFrame, across: Axis) -> altair.TopLevelMixin:
     plot = ScatterPlot(
-        x="near", y="value", x_axis=across, y_axis=up, colour="data", title="a point for every seed"
+        x="near",
+        y="value",
+        x_axis=across,
+        y_axis=Axis(_FOLLOWED),
+        colour="data",
+        title="a point for every seed",
     )
-    return plot.draw(orders_by_data(frame))
+    return plot.draw(table)

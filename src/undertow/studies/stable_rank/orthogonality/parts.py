@@ -1,4 +1,4 @@
-"""Points of equal cosines: six cosines, a low and a high dimension, five scales of the start; the head fixed."""
+"""Points of equal cosines: nine cosines, a low and a high dimension, five scales of the start; the head fixed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from undertow.studies.stable_rank.starts import INIT_SCALES, TEN_SEEDS, fixed_he
 
 __all__ = ["COSINES", "PARTS"]
 
-COSINES = (0.0, 0.01, 0.03, 0.1, 0.3, 0.9)
+COSINES = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
 _SIZES = by_scale(
     cosines=((0.0, 0.1, 0.9), COSINES, COSINES),
     width=(16, 50, 100),

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import polars
 
 from undertow.core.errors import InputError
-from undertow.studies.kit.claim import Finding
+from undertow.studies.kit.claim import CORRELATION, POSITIVE, Finding
 from undertow.studies.kit.per_seed import mean, slopes, verdict
 from undertow.studies.kit.readings import after_training, measured, side_by_side
 from undertow.studies.kit.statements import Claims
-from undertow.studies.stable_rank.rank_tables import HINDSIGHT, SOURCE, by_start
+from undertow.studies.stable_rank.rank_tables import HINDSIGHT, SOURCE, by_start, starts_order
 
 __all__ = ["CLAIMS", "proof_readings"]
 
@@ -19,6 +20,7 @@ CLAIMS = Claims(SOURCE, parts=("rest",), figure="rest-rank", hindsight=HINDSIGHT
 _LATE = 1e-3
 """The loss below which the inequality is judged apart: before, the gradient alone satisfies it."""
 _NETWORK = ("activation", "seed", "init")
+_TRAINED: dict[str, Any] = {"parts": ("rest-trained",), "figure": "rest-trained-rank"}
 
 
 def proof_readings(frame: polars.DataFrame, activation: str | None = None) -> polars.DataFrame:
@@ -28,23 +30,38 @@ def proof_readings(frame: polars.DataFrame, activation: str | None = None) -> po
     return side_by_side(rows, "rank-proof", by=(*_NETWORK, "step"))
 
 
-def final_ranks(frame: polars.DataFrame, activation: str) -> polars.DataFrame:
-    """Stable ranks at the end of every network whose loss came down to 10⁻⁵⁰."""
-    reached = proof_readings(frame, activation).group_by(_NETWORK).agg(polars.col("log10_loss").min())
-    short = reached.filter(polars.col("log10_loss") > -49.5)
+def final_ranks(frame: polars.DataFrame, activation: str | None = None) -> polars.DataFrame:
+    """Stable ranks at the end of every network; an ``InputError`` where a loss did not come down to 10⁻⁵⁰."""
+    chosen = {} if activation is None else {"activation": activation}
+    reached = (
+        measured(frame, "steps", "log10_loss", **chosen).group_by("trial").agg(polars.col("value").min())
+    )
+    short = reached.filter(polars.col("value") > -49.5)
     if len(short):
         raise InputError(f"{len(short)} of {len(reached)} networks did not come to rest: train longer")
-    return after_training(frame, "stable-rank", "hidden.weight").filter(
-        polars.col("activation") == activation
-    )
+    return after_training(measured(frame, "stable-rank", **chosen), "stable-rank", "hidden.weight")
+
+
+_AT_MOST = "At rest the stable rank is at most 2"
 
 
 @CLAIMS.add(
-    "R-a.rest", "At rest the stable rank is at most 2 (ReLU).", "proof idea", activation="relu", line=2.0
+    "R-a.limit", f"{_AT_MOST} (trained head, ReLU).", "proof idea", **_TRAINED, activation="relu", line=2.0
+)
+@CLAIMS.add(
+    "R-a.limit-leaky",
+    f"{_AT_MOST} (trained head, leaky ReLU).",
+    "Fig 1",
+    **_TRAINED,
+    activation="leaky-relu",
+    line=2.0,
+)
+@CLAIMS.add(
+    "R-a.rest", f"{_AT_MOST} (fixed head, ReLU).", "proof idea (limsup ≤ 2)", activation="relu", line=2.0
 )
 @CLAIMS.add(
     "R-a.rest-leaky",
-    "At rest the stable rank is at most 2 (leaky ReLU).",
+    f"{_AT_MOST} (fixed head, leaky ReLU).",
     "Fig 1",
     activation="leaky-relu",
     line=2.0,
@@ -57,9 +74,44 @@ def final_ranks(frame: polars.DataFrame, activation: str) -> polars.DataFrame:
     line=1.05,
 )
 def bounded(frame: polars.DataFrame, activation: str, line: float) -> Finding:
-    """Per seed the larger of both starts' stable ranks at a loss of 10⁻⁵⁰."""
+    """Per seed the largest of the starts' stable ranks at a loss of 10⁻⁵⁰."""
     return verdict(
         final_ranks(frame, activation), over="max", below=line, note="effect: stable rank at a loss of 10⁻⁵⁰"
+    )
+
+
+_ORDER = "At rest the stable ranks follow the order of the starts"
+
+
+@CLAIMS.add("R-a.rest-order", f"{_ORDER} (trained head, ReLU).", "Fig 1 right", **_TRAINED, activation="relu")
+@CLAIMS.add(
+    "R-a.rest-order-leaky",
+    f"{_ORDER} (trained head, leaky ReLU).",
+    "Fig 1 right",
+    **_TRAINED,
+    activation="leaky-relu",
+)
+def order_at_rest(frame: polars.DataFrame, activation: str) -> Finding:
+    """Per seed the Spearman correlation of the stable rank at a loss of 10⁻⁵⁰ with the scale of the start."""
+    final = by_start(final_ranks(frame, activation)).rename({"value": "end"})
+    note = "effect: Spearman of stable rank at rest and init scale"
+    return verdict(starts_order(final), above=0.0, within=CORRELATION, note=note)
+
+
+@CLAIMS.add(
+    "R-m.falls",
+    "From Frei et al.'s start (Glorot-uniform, leaky ReLU, fixed head) the stable rank falls as well.",
+    "High-Dimensional Nearly-Orthogonal Data",
+    parts=("rest-glorot",),
+    figure="rest-glorot-rank",
+)
+def glorot_falls(frame: polars.DataFrame) -> Finding:
+    """Per seed the stable rank at a loss of 10⁻⁵⁰ over that of the start, against 1."""
+    start = measured(frame, "stable-rank", "hidden.weight", step=0).select("seed", start="value")
+    ratio = final_ranks(frame).join(start, on="seed")
+    ratio = ratio.with_columns(value=polars.col("value") / polars.col("start"))
+    return verdict(
+        ratio, below=1.0, within=POSITIVE, note="effect: stable rank at rest over that of the start"
     )
 
 

@@ -7,9 +7,9 @@ import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
-from undertow.studies.kit.readings import stacked
+from undertow.studies.kit.readings import curves, stacked
 from undertow.studies.kit.statements import Figures
-from undertow.studies.stable_rank.rank_tables import stable_ranks
+from undertow.studies.stable_rank.rank_tables import by_start, stable_ranks
 from undertow.studies.stable_rank.rest.claims import proof_readings
 
 __all__ = ["FIGURES"]
@@ -41,6 +41,26 @@ def rank_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(shown)
 
 
+@FIGURES.add(
+    "rest-trained-rank",
+    "Stable rank down to a loss of 10⁻⁵⁰, with the head trained, from five starts",
+    parts=("rest-trained",),
+)
+def trained_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """The same with two outputs, whose loss the steps tell."""
+    return _by_steps(by_start(frame))
+
+
+@FIGURES.add(
+    "rest-glorot-rank",
+    "Stable rank down to a loss of 10⁻⁵⁰ from Frei et al.'s Glorot-uniform start (fixed head)",
+    parts=("rest-glorot",),
+)
+def glorot_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """One start and one activation."""
+    return _by_steps(frame.with_columns(activation=polars.lit("leaky-relu"), init=polars.lit("Glorot")))
+
+
 @FIGURES.add("proof", "Margins, multipliers and the inequality down to a loss of 10⁻⁵⁰ (ReLU)")
 def conditions(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """What the proof wants: a bounded spread, multipliers above 1 (and 0), an excess that is not positive."""
@@ -55,6 +75,19 @@ def conditions(frame: polars.DataFrame) -> altair.TopLevelMixin:
         own_y=True,
         rules=(0.0,),
         size=(260, 220),
+    ).draw(shown)
+
+
+def _by_steps(rows: polars.DataFrame) -> altair.TopLevelMixin:
+    """Stable ranks over decades of the loss, on a logarithmic axis, with lines at 1 and 2."""
+    network = ("activation", "seed", "init")
+    ranks = curves(rows, "stable-rank", "hidden.weight", by=network, time="step")
+    losses = curves(rows, "steps", "log10_loss", by=network, time="step").rename({"value": "log10_loss"})
+    shown = _by_decade(ranks.join(losses, on=[*network, "step"])).filter(polars.col("decade") > 0)
+    shown = shown.sort("activation", descending=True, maintain_order=True)
+    up = Axis("stable rank of W", log=True)
+    return LinePlot(
+        x="decade", x_axis=_DECADES, y=up, colour="init", column="activation", rules=(1.0, 2.0)
     ).draw(shown)
 
 

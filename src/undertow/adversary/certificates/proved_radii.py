@@ -1,0 +1,79 @@
+"""The lower side of the bracket for all networks of a search: every proof there is, and which it was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from undertow.adversary.attacks.search import Search
+from undertow.adversary.certificates.case_radii import kinked_neurons, radii_by_cases
+from undertow.adversary.certificates.certified import certified_radii
+from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.network_graph import NetworkGraph
+from undertow.adversary.certificates.refined import refined_radii
+
+__all__ = ["certify", "certify_by_cases", "named_proof"]
+
+_FEW = 32  # neurons up to which radii are proved case by case
+_BEYOND = 1.002  # times the closest example known: the ball in which they are
+
+
+def certify(
+    graphs: Sequence[NetworkGraph], search: Search, x: Tensor, refined: Sequence[bool]
+) -> tuple[Tensor, Tensor]:
+    """Proved lower bounds (M, N), and whether each is more than nothing; clean errors are proved to have radius 0.
+
+    ``refined`` says of each network whether its radii are to be made longer than plain linear bounds give.
+    """
+    right = search.margin > 0
+    certified, proved = torch.zeros_like(search.distance), ~right
+    for member, graph in enumerate(graphs):
+        proved[member] = True
+        own = right[member]
+        if bool(own.any()):
+            box = search.scorer.bounds
+            found = certified_radii(graph, x[own], search.y[own], search.norm, box)
+            if refined[member]:
+                bounds = LinearBounds(graph, search.norm, box)
+                found = refined_radii(bounds, x[own].double(), search.y[own], found)
+            certified[member, own] = found
+    return certified, proved
+
+
+def certify_by_cases(
+    graphs: Sequence[NetworkGraph], search: Search, x: Tensor, certified: Tensor, seconds: float
+) -> tuple[Tensor, bool]:
+    """The same or longer radii of narrow networks, each neuron on either side of its kink; and whether any was tried.
+
+    The example known says where to prove, and is not believed: the ball reaches beyond it.
+    """
+    tried, longest = False, certified.clone()
+    for member, graph in enumerate(graphs):
+        bounds, deadline = LinearBounds(graph, search.norm), time.monotonic() + seconds
+        own = ((certified[member] > 0) & certified[member].isfinite()).nonzero().squeeze(1)
+        if not 0 < kinked_neurons(bounds) <= _FEW or len(own) == 0:
+            continue
+        known, shortest = search.distance[member, own].double(), certified[member, own]
+        reach = torch.where(known.isfinite(), _BEYOND * known, 2 * shortest)
+        found = radii_by_cases(bounds, x[own].double(), search.y[own], reach, deadline=deadline)
+        tried, longest[member, own] = True, torch.maximum(shortest, found.to(shortest))
+    return longest, tried
+
+
+def named_proof(
+    graphs: Sequence[NetworkGraph], reason: str, search: Search, *, refined: bool, by_cases: bool
+) -> str:
+    """Which proof is behind certified radii, as `Robustness.certificate` says it."""
+    if not graphs:
+        return f"none: {reason}"
+    if all(graph.linear for graph in graphs) and search.scorer.bounds is None:
+        return "linear-exact"
+    added = {
+        "slopes by ascent": refined,
+        "coupled by the L2 ball": refined and search.norm == 2,
+        "case by case": by_cases,
+    }
+    return ", ".join(["crown", *(words for words, used in added.items() if used)])

@@ -1,0 +1,42 @@
+"""How much at a time: entries of one array of rows from the memory that is free, and work that limits are worth."""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = ["row_entries", "worthwhile"]
+
+_ARRAYS = 256  # of the size of one array of rows that an ascent holds at once, at most about
+_SMALL = 2**22  # entries, 32 MiB: beyond that a CPU's caches make nothing faster
+_WORK = {
+    "cpu": 2e9,
+    "cuda": 1e12,
+}  # multiplications for the limits of one operation and sample: about a second
+
+
+def row_entries(device: torch.device) -> int:
+    """Float64 entries that one array of backward rows may have: all samples, rows and neurons of it together.
+
+    >>> row_entries(torch.device("cpu")) <= 2**22
+    True
+    """
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return max(2**16, (free + cached) // (8 * _ARRAYS))
+    return max(2**16, min(_SMALL, _available() // (8 * _ARRAYS)))
+
+
+def worthwhile(device: torch.device) -> float:
+    """Multiplications for the limits of one operation and sample beyond which intervals have to do."""
+    return _WORK.get(device.type, _WORK["cpu"])
+
+
+def _available() -> int:
+    """Bytes of memory that are free, as Linux counts them; elsewhere enough for the usual size."""
+    try:
+        with open("/proc/meminfo") as lines:
+            available = next(line for line in lines if line.startswith("MemAvailable"))
+        return int(available.split()[1]) * 1024
+    except (OSError, StopIteration):
+        return 8 * _ARRAYS * _SMALL

@@ -1,0 +1,80 @@
+"""Figure 2 at every cut, with both starts, and for WRN-50; accuracies beside it."""
+
+from __future__ import annotations
+
+import altair
+import polars
+
+from undertow.drawing.axis import Axis
+from undertow.drawing.line_plot import LinePlot
+from undertow.studies.co_correlation.deep_networks.claims import PRINTED, at_cuts
+from undertow.studies.co_correlation.deep_networks.parts import CUTS
+from undertow.studies.co_correlation.setting import EPS
+from undertow.studies.kit.data_names import on_data
+from undertow.studies.kit.readings import measured
+from undertow.studies.kit.statements import Figures
+
+__all__ = ["FIGURES"]
+
+FIGURES = Figures(parts=("deep-networks",))
+_RHO = Axis("co-correlation ϱ")
+_TRAINED = {"authors": "BatchNorm in eval mode after the first epoch", "paper": "BatchNorm as usual"}
+
+
+def _title(frame: polars.DataFrame) -> str:
+    names = " and ".join(sorted(set(frame["architecture"])))
+    return f"{names} {on_data(frame)}, {_TRAINED.get(frame['variant'][0], '')}"
+
+
+@FIGURES.add(
+    "fig-2b", "Co-correlation over training at every cut; lines where the curve of A1-A2 begins and ends"
+)
+def every_cut(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """ϱ over epochs, a line for each cut."""
+    return LinePlot(
+        x="epoch", y=_RHO, colour="cut", colours=CUTS[:-1], rules=PRINTED, title=_title(frame)
+    ).draw(at_cuts(frame))
+
+
+@FIGURES.add("fig-2c", "Co-correlation over training at B1-B2, the cut after layer4")
+def last_cut(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """ϱ over epochs at the eighth cut; the axis of the paper's figure goes from 0.40 to 0.70."""
+    own = at_cuts(frame).filter(polars.col("cut") == CUTS[-2])
+    return LinePlot(x="epoch", y=_RHO, colour="architecture", rules=(0.40, 0.70), title=_title(frame)).draw(
+        own
+    )
+
+
+@FIGURES.add("fig-2-wide", "Co-correlation over training at every cut of WRN-50", parts=("deep-wide",))
+def wide(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """ϱ over epochs, a line for each cut."""
+    return LinePlot(x="epoch", y=_RHO, colour="cut", colours=CUTS[:-1], title=_title(frame)).draw(
+        at_cuts(frame)
+    )
+
+
+@FIGURES.add(
+    "fig-2-start",
+    "Co-correlation over training by the scale that residual branches start with",
+    parts=("deep-networks", "deep-start"),
+)
+def both_starts(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """ϱ over epochs, a panel for each start."""
+    label = polars.format("residual branches from {}", polars.col("residual_start").cast(polars.Int64))
+    curves = at_cuts(frame).with_columns(start=label).sort("start", maintain_order=True)
+    return LinePlot(
+        x="epoch", y=_RHO, colour="cut", colours=CUTS[:-1], column="start", title=_title(frame)
+    ).draw(curves)
+
+
+@FIGURES.add("fig-2-accuracy", "Accuracy and robust accuracy over training")
+def accuracies(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Both over epochs, on the points that ϱ is measured on and on all tested ones."""
+    clean = measured(frame, "accuracy").with_columns(what=polars.lit("accuracy"))
+    robust = measured(frame, "robust-accuracy", repr(EPS)).with_columns(
+        what=polars.lit(f"under L2 ε = {EPS}")
+    )
+    both = polars.concat([clean, robust]).select("what", "seed", "epoch", "value")
+    return LinePlot(
+        x="epoch", y=Axis("accuracy", domain=(0.0, 1.0)), colour="what", title=_title(frame)
+    ).draw(both)

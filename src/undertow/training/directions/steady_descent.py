@@ -1,0 +1,57 @@
+"""Steady descent: gradient descent whose every step lowers the objective by the same amount."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal
+
+from undertow.core.sections import Positive
+from undertow.training.directions.direction import Direction, Memory, move
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["SteadyDescent"]
+
+
+class SteadyDescent(Direction):
+    """w ← w − η g/‖g‖₂², the norm over all parameters of a network: the objective falls by about η.
+
+    Along ∇log L this follows the flow in equal steps of log L, at losses where any constant rate would be too short
+    or too long: a margin of a thousand then moves by η, not by a share of itself. No step is longer than ``longest``
+    of ‖w‖, so that a small start is not leapt over. The effective rates, whose sum is t, are η/‖g‖².
+
+    >>> import torch
+    >>> weights, gradients = {"w": torch.ones(1, 2)}, {"w": torch.tensor([[3.0, 4.0]])}
+    >>> SteadyDescent(longest=1.0).stretch(weights, gradients, torch.tensor([0.5])).tolist()
+    [0.03999999910593033]
+    """
+
+    name: Literal["steady-gd"] = "steady-gd"
+    longest: Positive = 0.01
+
+    def stretch(
+        self, weights: Mapping[str, Tensor], gradients: Mapping[str, Tensor], rates: Tensor
+    ) -> Tensor | None:
+        if not gradients:
+            return None
+        slope = _lengths(gradients.values())
+        inverse = (1 / slope).where(slope > 0, 0.0)
+        size = _lengths(weights[name] for name in gradients)
+        return inverse.square().minimum(self.longest * size * inverse / rates.clamp(min=1e-300))
+
+    def step(
+        self,
+        weights: Mapping[str, Tensor],
+        gradients: Mapping[str, Tensor],
+        memory: Memory,  # noqa: ARG002
+        rates: Tensor,
+    ) -> None:
+        for name, gradient in gradients.items():
+            move(weights[name], gradient, rates)
+
+
+def _lengths(tensors: Iterable[Tensor]) -> Tensor:
+    """‖·‖₂ over all tensors of each network, (M,)."""
+    first, *others = [tensor.flatten(1).square().sum(1) for tensor in tensors]
+    return sum(others, first).sqrt()
