@@ -24,6 +24,12 @@ _LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "a mean and a scale": (lambda: _moved(nn.BatchNorm2d(5)), (5, 4, 4)),
     "without a weight": (lambda: _moved(nn.BatchNorm1d(5, affine=False)), (5,)),
     "without statistics": (lambda: nn.Sequential(nn.InstanceNorm2d(3), nn.Conv2d(3, 4, 3)), (3, 6, 6)),
+    "changed in place": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 8, 3), nn.ReLU(inplace=True), _moved(nn.BatchNorm2d(8)), nn.ReLU(inplace=True)
+        ),
+        (3, 9, 9),
+    ),
     "two of them": (
         lambda: nn.Sequential(nn.Conv2d(3, 8, 3), _moved(nn.BatchNorm2d(8)), nn.ReLU(), nn.Conv2d(8, 3, 3)),
         (3, 9, 9),

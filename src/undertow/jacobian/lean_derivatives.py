@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -43,16 +44,16 @@ class LeanDerivatives(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        value = func(*args, **kwargs)
+        value = partial(func, *args, **kwargs)
         if func in _CONVOLUTIONS:
             return _convolved(value, *args, dimensions=_CONVOLUTIONS[func], **kwargs)
         if func is functional.batch_norm:
             return _normalised(value, *args, **kwargs)
-        return value
+        return value()
 
 
 def _convolved(
-    value: Tensor,
+    value: Callable[[], Tensor],
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,  # noqa: ARG001 - the derivative does not depend on it
@@ -65,10 +66,10 @@ def _convolved(
 ) -> Tensor:
     """The value with lean derivatives, unless the call is one of the rare kinds that are left to autograd."""
     if isinstance(padding, str) or input.dim() != dimensions + 2 or not input.requires_grad:
-        return value
+        return value()
     each = (_each(stride, dimensions), _each(padding, dimensions), _each(dilation, dimensions))
     layer = _Convolution(weight.detach(), *each, groups, tuple(input.shape), input.stride())
-    found: Tensor = _Convolved.apply(input, value.detach(), layer)  # type: ignore[no-untyped-call]
+    found: Tensor = _Convolved.apply(input, value, layer)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -78,7 +79,7 @@ def _each(setting: int | Sequence[int], dimensions: int) -> list[int]:
 
 
 def _normalised(
-    value: Tensor,
+    value: Callable[[], Tensor],
     input: Tensor,
     running_mean: Tensor | None,
     running_var: Tensor | None,
@@ -90,12 +91,12 @@ def _normalised(
 ) -> Tensor:
     """The value with lean derivatives in eval mode; statistics of the batch are left to autograd."""
     if training or running_mean is None or running_var is None or not input.requires_grad:
-        return value
+        return value()
     with torch.no_grad():
         scale = (running_var + eps).rsqrt()
         scale = scale if weight is None else scale * weight
-        scale = scale.to(value.dtype).view(-1, *[1] * (input.dim() - 2))
-    found: Tensor = _Scaled.apply(input, value.detach(), scale)  # type: ignore[no-untyped-call]
+        scale = scale.to(input.dtype).view(-1, *[1] * (input.dim() - 2))
+    found: Tensor = _Scaled.apply(input, value, scale)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -147,9 +148,9 @@ def _without_blocks(*, on: bool) -> Iterator[None]:
 
 class _Convolved(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, input: Tensor, value: Tensor, layer: _Convolution) -> Tensor:  # noqa: ARG004
+    def forward(ctx: Any, input: Tensor, value: Callable[[], Tensor], layer: _Convolution) -> Tensor:  # noqa: ARG004
         ctx.layer = layer
-        return value.view_as(value)
+        return value()
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, None, None]:
@@ -169,9 +170,9 @@ class _PulledBack(torch.autograd.Function):
 
 class _Scaled(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, input: Tensor, value: Tensor, scale: Tensor) -> Tensor:  # noqa: ARG004
+    def forward(ctx: Any, input: Tensor, value: Callable[[], Tensor], scale: Tensor) -> Tensor:  # noqa: ARG004
         ctx.scale = scale
-        return value.view_as(value)
+        return value()
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, None, None]:
