@@ -185,7 +185,7 @@ def test_the_sentences_of_a_reproduction_are_wrapped_not_cut(
     monkeypatch.setenv("COLUMNS", "80")
     arguments = ("--scale", "smoke", "--part", "main", "--runs", tmp_path / "runs")
     assert call("reproduce", "stable-rank", *arguments) == 0
-    assert "largest stable rank in the last fifth of training" in " ".join(capsys.readouterr().out.split())
+    assert "final/initial stable rank, largest of the five inits" in " ".join(capsys.readouterr().out.split())
 
 
 def start(study: Path, runs: Path, **options: int) -> subprocess.Popen[bytes]:

@@ -178,14 +178,14 @@ def test_verdicts_wait_until_the_grid_is_complete(chromium: Any, tmp_path: Path)
     published = publish_stable_rank(tmp_path, "paper", without=1)
     with live(tmp_path) as server:
         visitor = Visitor(chromium, server.url)
-        visitor.wait("#verdicts-note", "7 claims wait for trials: effects so far")
+        visitor.wait("#verdicts-note", "5 claims wait for trials: effects so far")
         badges = visitor.page.locator(".verdict .badge")
         assert set(badges.all_inner_texts()) == {"… so far"}
         assert "effect" in visitor.text("#verdicts")
         assert "p =" not in visitor.text("#verdicts")
         assert len(publish_stable_rank(tmp_path, "paper")) == len(published) + 1
         visitor.wait("#verdicts-note", r"\d hold")
-        visitor.wait("#verdicts", r"p = 0\.002 alone, 0\.00\d+ among 7 claims")
-        assert "7 claims judged together" in visitor.text("#verdicts")
+        visitor.wait("#verdicts", r"p = 0\.002 alone, 0\.00\d+ among 5 claims")
+        assert "5 claims judged together" in visitor.text("#verdicts")
         assert "✓ holds" in badges.all_inner_texts()
         assert visitor.complaints == []

@@ -29,12 +29,13 @@ _MOMENTS = range(0, 301, 20)
 def falling(trial: TrialConfig) -> list[Record]:
     """The stable rank falls to a level that grows with the scale of the start, the loss to almost nothing.
 
-    For leaky ReLU that level is above 2, so that the claims of the study do not all have the same verdict.
+    For leaky ReLU that level shrinks with it, so that the claims of the study do not all have the same verdict.
     """
     chance = random.Random(trial.id)
     model: Any = trial.model
     scale = getattr(model.init, "std", None) or model.init.variance
-    level = (5 if model.activation == "leaky-relu" else 3) + 0.5 * math.log10(scale) + chance.gauss(0, 0.02)
+    order = -0.5 if model.activation == "leaky-relu" else 0.5
+    level = 4 + order * (math.log10(scale) + 2) + chance.gauss(0, 0.02)
     records = []
     for step in _MOMENTS:
         decay = math.exp(-step / 30)

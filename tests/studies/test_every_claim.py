@@ -57,6 +57,7 @@ _KEYS: dict[str, dict[str, str]] = {
         for formula in ("equation-9", "algorithm-1")
         for norms in ("auto", "power", "power-authors")
     },
+    "steepness": dict.fromkeys(("energy", "largest", "product", "loss_energy"), "positive"),
     "chain": {
         "identity_gap": "share",
         **{f"{place}:module": "positive" for place in range(4)},
@@ -133,14 +134,8 @@ TESTED_ELSEWHERE = {
     "C-n.smooth": "two shares within a tenth of 0",
     **dict.fromkeys(
         (
-            "B-h",
-            "B-h.transformer",
-            "B-h.descent",
-            "B-h.images",
-            "B-i.start",
-            "B-i.decay",
-            "B-o.descent",
-            "B-p.relu",
+            *("B-h", "B-h.transformer", "B-h.descent", "B-h.images", "B-i.start", "B-i.decay", "B-o.descent"),
+            *("B-p.relu", "B-j.margin-descent", "B-j.frequency-descent", "B-j.frequency-transformer"),
         ),
         "two accuracies that pass their lines late",
     ),
@@ -159,7 +154,17 @@ TESTED_ELSEWHERE = {
     **dict.fromkeys(("F-m.diagonal", "F-m.diagonal.centred"), "thirty neurons on a diagonal"),
     **dict.fromkeys(
         (
-            *("R-e", "R-e.leaky", "R-e.table", "R-f", "R-i.fashion", "R-j", "R-j.leaky", "R-k"),
+            *(
+                "R-e",
+                "R-e.leaky",
+                "R-e.table",
+                "R-f",
+                "R-i.fashion",
+                "R-i.fashion-leaky",
+                "R-j",
+                "R-j.leaky",
+                "R-k",
+            ),
             *("R-e.dlbcl", "R-e.dlbcl-leaky", "R-f.dlbcl", "R-g", "R-g.leaky", "R-h"),
             *("R-l.data", "R-l.data-all", "R-l.features", "R-l.features-all"),
         ),

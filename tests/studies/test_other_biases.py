@@ -132,7 +132,8 @@ def grokking_records(jump: Callable[[float, float], float], *, after: float) -> 
     rows: list[dict[str, Any]] = []
     readings = [("late-generalisation", "margin"), ("late-generalisation", "frequency")]
     readings += [("stable-rank", "hidden1.weight"), ("robustness-profile", "relative:2")]
-    readings += [("robustness-profile", f"attacked:{norm}") for norm in ("2", "inf")]
+    profile = ("attacked:2", "attacked:inf", "certified:2", "co-correlation")
+    readings += [("robustness-profile", key) for key in profile]
     for gain, decay, seed in itertools.product((1.0, 2.0), (1.5, 3.0), range(10)):
         about = {"gain": gain, "weight_decay": decay, "learning_rate": 1.0, "seed": seed}
         when = jump(gain, decay) + 0.1 * seed
@@ -153,12 +154,14 @@ def test_generalising_late_holds_and_at_once_fails() -> None:
     soon = grokking_records(lambda gain, decay: 4 * decay / gain, after=-0.5)
     for claim in (
         *("B-h", "B-h.transformer", "B-h.descent", "B-i.start", "B-i.decay"),
-        *("B-j.margin", "B-j.frequency", "B-o", "B-o.descent", "B-p.relu"),
+        *("B-j.margin", "B-j.frequency", "B-o", "B-o.certified", "B-o.descent", "B-p.relu"),
+        *("B-j.margin-descent", "B-j.frequency-descent", "B-j.frequency-transformer"),
     ):
         assert CLAIMS[claim](late).verdict is Verdict.HOLDS, claim
         assert CLAIMS[claim](soon).verdict is Verdict.FAILS, claim
-    assert CLAIMS["B-j.rank"](late).verdict is Verdict.FAILS
-    assert CLAIMS["B-j.rank"](soon).verdict is Verdict.HOLDS
+    for claim in ("B-j.rank", "B-j.collaboration"):
+        assert CLAIMS[claim](late).verdict is Verdict.FAILS, claim
+        assert CLAIMS[claim](soon).verdict is Verdict.HOLDS, claim
 
 
 def test_the_delay_is_log_of_the_start_over_decay_or_not() -> None:

@@ -33,7 +33,10 @@ CHECKS = {
 """Claims that are true by construction or that chance alone would keep, with the reason in each of them."""
 
 
-SIX_SEEDS = {("optimisers", "smoke"): "", ("stable-rank", "paper"): "cifar10"}
+SIX_SEEDS: dict[tuple[str, str], str] = {
+    ("optimisers", "smoke"): "",
+    **{("stable-rank", scale): "cifar10" for scale in SCALES},
+}
 """Parts, by what their names contain, where a seed is not a member of a batch but costs as much as the first."""
 DEEP = {"deep-networks": 6, "deep-start": 6, "deep-wide": 2}
 """The same at every scale; two seeds of WRN-50 are shown, and leave its claim undecided."""

@@ -263,7 +263,7 @@ def test_claims_of_pictures_that_are_not_here() -> None:
     assert CLAIMS["R-k"](falling).verdict is Verdict.FAILS
     up = made_up(lambda t, seed, init: 20 - 5 * t + 1000 * init * t + 0.1 * seed)
     down = made_up(lambda t, seed, init: 20 - 5 * t - 1000 * init * t + 0.1 * seed)
-    for claim in ("R-i.fashion", "R-j", "R-j.leaky"):
+    for claim in ("R-i.fashion", "R-i.fashion-leaky", "R-j", "R-j.leaky"):
         assert CLAIMS[claim](up).verdict is Verdict.HOLDS
         assert CLAIMS[claim](down).verdict is Verdict.FAILS
     for claim in ("R-e", "R-e.leaky", "R-e.table", "R-e.dlbcl", "R-e.dlbcl-leaky"):

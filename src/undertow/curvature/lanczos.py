@@ -252,7 +252,8 @@ class _Run:
         end.asymmetry[place] = (self.asymmetry * _inverse(self.largest))[index]
         count = min(self.keep, self.step)
         coordinates = ritz.coordinates(count)
-        basis = self.basis[index, : self.step]
+        every = len(index) == len(self.active)  # then the basis need not be copied
+        basis = self.basis[:, : self.step] if every else self.basis[index, : self.step]
         end.vectors[place, :count] = torch.bmm(coordinates[index].to(basis), basis)
         tail = self.off[:, self.step - 1] * coordinates[:, 0, -1] * unit
         end.beyond[place] = (tail.to(onward)[:, None] * onward)[index]

@@ -67,19 +67,8 @@ def load(
     >>> tuple(digits.x.shape), digits.classes, digits.bounds
     ((359, 1, 8, 8), 10, (0.0, 1.0))
     """
-    if split not in _SPLITS:
-        raise InputError(f"There is no split {split!r}; {nearest(str(split), _SPLITS)}")
-    if limit is not None and limit < 1:
-        raise InputError(
-            f"limit is {limit}; give the number of samples to keep, at least 1, or None for all."
-        )
     entry = None if _is_path(name) else lookup(str(name))
-    if (
-        entry is not None
-        and entry.form != "table"
-        and (label is not None or features is not None or unlabelled_as is not None)
-    ):
-        raise InputError(f"{name} is not a table: label, features and unlabelled_as do not apply to it.")
+    _refuse(entry, split, limit, for_tables=(label, features, unlabelled_as))
 
     def read(part: Split) -> _Samples:
         if entry is not None and entry.form == "bundled":
@@ -99,6 +88,21 @@ def load(
     title = Path(name).stem if entry is None else entry.name
     kept = samples.take(slice(limit))
     return kept.dataset(title, normalise=normalise, fitted_on=fitted_on, flatten=flatten)
+
+
+def _refuse(
+    entry: CatalogueEntry | None, split: str, limit: int | None, *, for_tables: tuple[object, ...]
+) -> None:
+    if split not in _SPLITS:
+        raise InputError(f"There is no split {split!r}; {nearest(str(split), _SPLITS)}")
+    if limit is not None and limit < 1:
+        raise InputError(
+            f"limit is {limit}; give the number of samples to keep, at least 1, or None for all."
+        )
+    if entry is not None and entry.form != "table" and any(option is not None for option in for_tables):
+        raise InputError(
+            f"{entry.name} is not a table: label, features and unlabelled_as do not apply to it."
+        )
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ proves and measures that it rises during training, and links the energy S(f) tha
 ``risk-bound``  the adversarial risk beside R + r·S(L∘f)                                      Theorem 4.1
 ``activations`` ϱ for activations with a bounded derivative                                   Assumption 5.4
 ``depth``       the energy budget of networks with three and four hidden layers               Theorem 4.5
+``more-depth``  the same of networks with two and five hidden layers                          §7
+``constants``   robust accuracy beside S(f), Lipschitz constants and S(L∘f)                   §3.3, §4
 ``estimators``  the paper's Algorithms 1 and 2 beside exact norms                             Appendix E
 ``growth``, …   the rate of ϱ beside the bounds on it, for ReLU and other activations         Theorems 5.3, 5.5
 ``deep-…``      ϱ at nine cuts of ResNet-50, with both starts of its branches, and of WRN-50   Figure 2
@@ -45,6 +47,6 @@ STUDY = Study(
     home=__name__,
     topics=(
         *("grid", "robustness", "rise", "factors", "risk_bound", "extensions", "estimators"),
-        *("growth", "proof_steps", "full_grid", "deep_networks", "acting"),
+        *("growth", "proof_steps", "full_grid", "deep_networks", "acting", "constants"),
     ),
 )

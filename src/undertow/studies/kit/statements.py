@@ -141,6 +141,18 @@ class Claims(_Stated[Claim]):
 
         return stated
 
+    def on(self, part: str, **usual: Any) -> Callable[..., Callable[[Test], Test]]:
+        """``add`` for claims about another part, whose figure has its name; ``usual`` is what else they share.
+
+        >>> claims = Claims("A paper", parts=("grid",))
+        >>> about_images = claims.on("images", hindsight="one start was looked at")
+        >>> @about_images("T-c", "So it is on images.", "§3")
+        ... def larger(frame): ...
+        >>> claims[0].parts, claims[0].figure, claims[0].hindsight
+        (('images',), 'images', 'one start was looked at')
+        """
+        return partial(self.add, **{"parts": (part,), "figure": part, **usual})
+
 
 class Figures(_Stated[Figure]):
     """The figures of one topic, as they are written."""

@@ -113,21 +113,14 @@ class Study:
 
     def grids(self, scale: str, variant: str, *, parts: Sequence[str] = ()) -> tuple[StudyConfig, ...]:
         """The same, validated: what can be run."""
-        from undertow.config.grid import StudyConfig  # torch: studies are listed and judged without it
-        from undertow.core.validation import validate
-
-        settings = self.settings(scale, variant, parts=parts)
-        return tuple(validate(StudyConfig, each) for each in settings.values())
+        return tuple(map(_validated, self.settings(scale, variant, parts=parts).values()))
 
     def grid_on(self, table: Mapping[str, Any], scale: str, variant: str) -> StudyConfig:
         """The part that runs on a table of the reader's; ``table`` has its path, its label and what else data have."""
-        from undertow.config.grid import StudyConfig  # torch, as above
-        from undertow.core.validation import validate
-
         if not self.own_data:
             raise ConfigError(f"the study {self.name} does not run on tables of your own.")
         settings = self.settings(scale, variant, parts=[self.own_data])[self.own_data]
-        return validate(StudyConfig, {**settings, "data": {**settings["data"], **table}})
+        return _validated({**settings, "data": {**settings["data"], **table}})
 
     def _stated(self, file: str, name: str) -> list[Any]:
         """``name`` of the file of every topic that has it."""
@@ -147,3 +140,10 @@ class Study:
                 raise TypeError(
                     f"{name} of the study {self.name} reads a part {min(unknown)!r} that is not there"
                 )
+
+
+def _validated(settings: Mapping[str, Any]) -> StudyConfig:
+    from undertow.config.grid import StudyConfig  # torch: studies are listed and judged without it
+    from undertow.core.validation import validate
+
+    return validate(StudyConfig, settings)

@@ -44,12 +44,12 @@ RULES = {
     "muon": Rule("Muon", "spectral", {"name": "muon"}, 1.0, remembers=True, longer=4),
     "momentum": Rule("momentum", "2", {"name": "heavy-ball", "momentum": 0.9}, 3.0),
     "uncorrected": Rule(
-        "Adam, uncorrected", "inf", {**_ADAM, "bias_correction": False}, 0.3, remembers=True, longer=2
+        "uncorrected Adam", "inf", {**_ADAM, "bias_correction": False}, 0.3, remembers=True, longer=2
     ),
     "adamw": Rule(
         "AdamW", "inf", {**_ADAM, "name": "adamw", "weight_decay": DECAY}, 1.0, remembers=True, longer=2
     ),
-    "polar": Rule("Muon, exact", "spectral", {"name": "muon", "exact": True}, 1.0, remembers=True, longer=4),
+    "polar": Rule("exact Muon", "spectral", {"name": "muon", "exact": True}, 1.0, remembers=True, longer=4),
 }
 """By the endings of the parts. Rates were chosen on problems beside the study's (benchmarks/tune_rates.py)."""
 NORMS = {"1": "L1", "2": "L2", "inf": "L∞", "spectral": "the spectral norm"}

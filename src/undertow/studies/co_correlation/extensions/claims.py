@@ -80,8 +80,15 @@ def budget(frame: polars.DataFrame) -> polars.DataFrame:
     "§5.1 and §7 (extension to more layers)",
     **_DEEP,
 )
+@CLAIMS.add(
+    "C-x",
+    "The same in networks of three to six layers: two to five hidden ones.",
+    "§5 and §7",
+    parts=("depth", "more-depth"),
+    figure="depth-budget",
+)
 def rises_at_every_seam(frame: polars.DataFrame) -> Finding:
-    """Per seed the smallest rise of ϱ over all seams of both networks."""
+    """Per seed the smallest rise of ϱ over all seams of all depths."""
     table = budget(frame).filter(polars.col("factor") == "ϱ")
     rise = before_and_after(table, by=["layers", "place", "seed"]).drop_nulls()
     seam = polars.format("{} layers, seam {}", "layers", "place")

@@ -30,8 +30,17 @@ def activations(scale: Scale, variant: str) -> dict[str, Any]:
 
 def depth(scale: Scale, variant: str) -> dict[str, Any]:
     """Three and four hidden layers of one width."""
+    return _deep(scale, variant, 3, 4)
+
+
+def more_depth(scale: Scale, variant: str) -> dict[str, Any]:
+    """Two and five of them: with those above, networks of three to six layers."""
+    return _deep(scale, variant, 2, 5)
+
+
+def _deep(scale: Scale, variant: str, *numbers: int) -> dict[str, Any]:
     sections = shared(scale, variant)
-    hidden = [[_DEEP_WIDTH[scale]] * layers for layers in (3, 4)]
+    hidden = [[_DEEP_WIDTH[scale]] * layers for layers in numbers]
     return {
         "data": sections["data"],
         "model": {"name": "mlp", "widths": hidden[0], "activation": "relu", "init": {"name": "he"}},
@@ -45,4 +54,4 @@ def _probe(scale: Scale, measure: Any) -> dict[str, Any]:
     return {"measures": [measure, "accuracy"], "every": "epoch", "split": "test", "limit": _POINTS[scale]}
 
 
-PARTS: dict[str, Part] = {"activations": activations, "depth": depth}
+PARTS: dict[str, Part] = {"activations": activations, "depth": depth, "more-depth": more_depth}

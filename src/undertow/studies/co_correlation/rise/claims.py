@@ -216,4 +216,22 @@ def along(frame: polars.DataFrame, axis: str, activation: str) -> Finding:
     return verdict(ranks, above=0.0, within=CORRELATION, note=note)
 
 
+@CLAIMS.add(
+    "C-y.below", "Wide networks resist: at q ≤ 0 ϱ rises less in wider ReLU networks.", "§7", positive=False
+)
+@CLAIMS.add("C-y.above", "The same at q > 0, against §5 (C-i.relu).", "§7", positive=True)
+def wide_resist(frame: polars.DataFrame, positive: bool) -> Finding:
+    """Per seed the mean over q, on one side of 0, of Spearman's correlation of Δϱ with width."""
+    side = (_Q > 0) if positive else (_Q <= 0)
+    table = chosen(outcomes(frame), side, activation="relu")
+    ranks = rank_correlation(table, "width", "rise", by=["seed", "q"])
+    note = (
+        f"effect: Spearman of Δϱ with width at the same q, ReLU networks, q {'>' if positive else '≤'} 0",
+        f"by q {by_value(ranks, 'q')}",
+        f"mean Δϱ by width {by_value(table, 'width', value='rise')}",
+        on_data(frame),
+    )
+    return verdict(ranks, below=0.0, within=CORRELATION, note=note)
+
+
 CLAIMS.extend(BY_SIZE)

@@ -68,7 +68,7 @@ def protection(frame: polars.DataFrame) -> altair.TopLevelMixin:
         x="curve",
         y="rule",
         x_title="attacker",
-        y_title="",
+        y_title="optimiser",
         title="Mean radius over the largest of the three, at 90 % of each one's own margin",
         cell=(80, 36),
     ).draw(radii.with_columns(value=share, rule=polars.col("rule").replace_strict(_TITLES)))
@@ -88,7 +88,7 @@ def cosines(frame: polars.DataFrame) -> altair.TopLevelMixin:
         x="norm",
         y="rule",
         x_title="largest margin",
-        y_title="",
+        y_title="optimiser",
         cosines=True,
         order=list(_NORMS.values()),
         title="Cosines of the weights with the direction of the largest margin",

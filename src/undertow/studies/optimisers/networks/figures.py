@@ -12,6 +12,7 @@ from undertow.drawing.heat_map import HeatMap
 from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.readings import stacked
 from undertow.studies.kit.statements import Figures
+from undertow.studies.optimisers.linear.claims import at_equal_progress
 from undertow.studies.optimisers.networks.claims import (
     SMALL,
     at_equal_loss,
@@ -19,7 +20,7 @@ from undertow.studies.optimisers.networks.claims import (
     residuals,
 )
 from undertow.studies.optimisers.networks.parts import DEPTHS, LONG, WITHSTANDING
-from undertow.studies.optimisers.rules import RULES, parts_of
+from undertow.studies.optimisers.rules import ATTACKERS, RULES, parts_of
 
 __all__ = ["FIGURES"]
 
@@ -27,6 +28,9 @@ _TITLES = {name: rule.title for name, rule in RULES.items()}
 _NORMS = {"total:1": "‖θ‖₁", "total:2": "‖θ‖₂", "total:inf": "‖θ‖_∞", "total:spectral": "spectral"}
 _SIDES = ("certified", "exact", "attacked")
 _ATTACKERS = {"1": "L1", "2": "L2", "inf": "L∞"}
+
+_RIVALS = tuple(ATTACKERS.values())
+_KINDS = {"binary": "linear, two classes", "classes": "linear, four classes", "radii": "two layers"}
 
 FIGURES = Figures()
 
@@ -64,12 +68,44 @@ def by_rule_and_norm(frame: polars.DataFrame) -> altair.TopLevelMixin:
         x="curve",
         y="rule",
         x_title="norm of the weights",
-        y_title="",
+        y_title="optimiser",
         domain=(0.0, 1.0),
         column="layers",
         title="KKT residual after training",
         cell=(80, 32),
     ).draw(shown.with_columns(rule=polars.col("rule").replace_strict(_TITLES)))
+
+
+@FIGURES.add(
+    "who-protects",
+    "Who protects against whom",
+    parts=tuple(part for kind in _KINDS for part in parts_of(kind, _RIVALS)),
+)
+def protection(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Mean exact radii over the best rule's: linear networks at equal progress, two layers at equal misalignment.
+
+    If the optimiser chose the attacker, every diagonal would be 1: sign descent L1, gradient descent L2, coordinate L∞.
+    """
+    exact = {f"{p}:exact": name for p, name in _ATTACKERS.items()}
+    shown = []
+    for kind, title in _KINDS.items():
+        own = frame.filter(polars.col("part").is_in(parts_of(kind, _RIVALS)))
+        if not own.is_empty():
+            moment = at_equal_misalignment if kind == "radii" else at_equal_progress
+            radii = stacked(moment(own), exact, by=["rule", "seed"])
+            shown.append(radii.with_columns(kind=polars.lit(title)))
+    table = polars.concat(shown)
+    share = polars.col("value") / polars.col("value").max().over("kind", "seed", "curve")
+    return HeatMap(
+        x="curve",
+        y="rule",
+        x_title="attacker",
+        y_title="optimiser",
+        column="kind",
+        order=list(_ATTACKERS.values()),
+        title="Mean radius over the largest of the three rules'",
+        cell=(60, 36),
+    ).draw(table.with_columns(value=share, rule=polars.col("rule").replace_strict(_TITLES)))
 
 
 @FIGURES.add(
@@ -102,7 +138,7 @@ def withstood(
         x="curve",
         y="rule",
         x_title="attacker",
-        y_title="",
+        y_title="optimiser",
         column="side",
         order=list(_ATTACKERS.values()),
         title=f"Mean radius over the largest of the rules', {when}",

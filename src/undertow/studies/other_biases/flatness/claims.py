@@ -16,6 +16,7 @@ _SOURCE = "Li 2024 (talk); Blanc et al. 2020; Damian, Ma & Lee 2021"
 _SEEN = "rates and noise were chosen on three starts, in which the trace fell"
 value, error, noise = polars.col("value"), polars.col("error"), polars.col("label_noise")
 CLAIMS = Claims("ours", parts=("edge-radius",), figure="edge-radius")
+about_noise = CLAIMS.on("label-noise", source=_SOURCE, hindsight=_SEEN)
 
 
 def traces(frame: polars.DataFrame) -> polars.DataFrame:
@@ -27,14 +28,7 @@ def traces(frame: polars.DataFrame) -> polars.DataFrame:
     return trace.select(*by, "value", error=errors).join(loss, on=by).sort(by)
 
 
-@CLAIMS.add(
-    "B-d.min",
-    "SGD with noise on the labels lowers tr H along zero loss.",
-    source=_SOURCE,
-    parts=("label-noise",),
-    figure="label-noise",
-    hindsight=_SEEN,
-)
+@about_noise("B-d.min", "SGD with noise on the labels lowers tr H along zero loss.")
 def noise_lowers_the_trace(frame: polars.DataFrame) -> Finding:
     """Per seed log₁₀ of the last trace over the first after fitting: upper end of its interval over lower end."""
     noisy = traces(frame).filter((noise > 0) & (polars.col("loss") <= FITTED))
@@ -50,14 +44,7 @@ def noise_lowers_the_trace(frame: polars.DataFrame) -> Finding:
     return verdict(table, below=0.0, note=note)
 
 
-@CLAIMS.add(
-    "B-d.min-arms",
-    "And ends lower than without noise, from the same start in the same order.",
-    source=_SOURCE,
-    parts=("label-noise",),
-    figure="label-noise",
-    hindsight=_SEEN,
-)
+@about_noise("B-d.min-arms", "And ends lower than without noise, from the same start in the same order.")
 def below_the_trace_without(frame: polars.DataFrame) -> Finding:
     """Per seed log₁₀ of the last trace with noise, upper end, over that without, lower end."""
     last = traces(frame).group_by("label_noise", "seed", maintain_order=True).last()
@@ -69,21 +56,36 @@ def below_the_trace_without(frame: polars.DataFrame) -> Finding:
     return verdict(both.with_columns(value=polars.col("ratio").log10()), below=0.0, note=note)
 
 
+@about_noise("B-n.noise", "And is more robust at last than without noise.", source="ours", hindsight="")
+def noise_makes_robust(frame: polars.DataFrame) -> Finding:
+    """Per seed log₁₀ of the last attacked radius with noise over that without."""
+    last = after_training(frame, "robustness-profile", "attacked:2")
+    both = compared(last, "label_noise", last["label_noise"].max(), 0.0, value="value", on=["seed"])
+    means = by_value(last, "label_noise", form="{place:g}: {mean:.3g}")
+    note = ("effect: log₁₀ of the radius with noise over that without", f"radius by σ: {means}")
+    return verdict(both.with_columns(value=polars.col("ratio").log10()), above=0.0, note=note)
+
+
+_PROFILE = "robustness-profile"
+
+
 @CLAIMS.add(
     "B-n.sharpness",
     "At equal loss, from one start, a larger η has lower sharpness.",
     reading=("sharpness", ""),
     rises=False,
 )
-@CLAIMS.add("B-n", "And goes with a larger radius.", reading=("robustness-profile", "attacked:2"), rises=True)
+@CLAIMS.add("B-n", "And goes with a larger radius.", reading=(_PROFILE, "attacked:2"), rises=True)
+@CLAIMS.add("B-n.certified", "Also with one that is proved.", reading=(_PROFILE, "certified:2"), rises=True)
+@CLAIMS.add("B-n.energy", "And with less energy.", reading=(_PROFILE, "energy"), rises=False)
+@CLAIMS.add("B-n.margin", "And with a larger normalised margin.", reading=(_PROFILE, "margin"), rises=True)
 def follows_the_rate(frame: polars.DataFrame, reading: tuple[str, str], rises: bool) -> Finding:
     """Per seed Spearman's correlation of η and what is found after training to one loss; the flow is one arm."""
     table = after_training(frame, *reading)
     ranks = rank_correlation(table, "learning_rate", "value", by=["seed"])
-    means = by_value(
-        table.with_columns(edge=2 / polars.col("learning_rate")), "edge", form="{place:.0f}: {mean:.3g}"
-    )
-    what = "radius" if rises else "sharpness"
+    edges = table.with_columns(edge=2 / polars.col("learning_rate"))
+    what = reading[1] or reading[0]
+    means = by_value(edges, "edge", form="{place:.0f}: {mean:.3g}")
     note = (f"effect: Spearman of η and {what} at equal loss", f"{what} by 2/η: {means}")
     below, above = (None, 0.0) if rises else (0.0, None)
     return verdict(ranks, below=below, above=above, within=CORRELATION, note=note)

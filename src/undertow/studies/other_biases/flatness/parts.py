@@ -17,7 +17,7 @@ _SIZES = by_scale(
     loss=(-1.0, -1.5, -1.5),
     every=(1000, 1000, 2000),
     count=(1, 10, 50),
-    noisy_count=(0, 4, 20),
+    noisy_count=(1, 10, 50),
     certify=(False, True, True),
     noisy_n=(20, 40, 1000),
     noisy_width=(15, 30, 200),
@@ -54,7 +54,7 @@ def label_noise(scale: Scale) -> dict[str, Any]:
     """SGD on few images as one-hot targets, with Gaussian noise on these anew in every epoch, and without."""
     size = _SIZES[scale]
     settings = image_network(scale)
-    beside = robustness_beside("activation1", count=size.noisy_count, every="ends")
+    beside = robustness_beside("activation1", count=size.noisy_count, every="ends", certify=size.certify)
     return {
         "data": {**settings["data"], "limit": size.noisy_n},
         "model": {**settings["model"], "widths": [size.noisy_width]},

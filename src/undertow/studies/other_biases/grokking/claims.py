@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars
 
 from undertow.core.errors import InputError
@@ -20,6 +22,10 @@ _AXES, step, value = (
 FITTED, GENERALISES, LONG_AFTER = 0.99, 0.9, 3.0
 _IMAGES_FITTED, _IMAGES_GENERALISE = -1.5, 0.8  # log₁₀ of the training loss, and the accuracy on other images
 CLAIMS = Claims("Power et al. 2022; Liu et al. 2023", parts=("grokking",), figure="grokking")
+about_delay = partial(CLAIMS.add, source="Liu et al. 2023; Lyu et al. 2024", figure="grokking-delay")
+about_descent = CLAIMS.on("grokking-descent", source="Lyu et al. 2024")
+about_transformer = CLAIMS.on("grokking-transformer", source="Power et al. 2022; Nanda et al. 2023")
+through_jump = partial(CLAIMS.add, figure="grokking-through")
 
 
 def jumps(
@@ -46,26 +52,15 @@ def jumps(
 
 
 @CLAIMS.add("B-h", "A network that fits modular addition generalises long after.", "Fig 1")
-@CLAIMS.add(
-    "B-h.transformer",
-    "The same of a transformer.",
-    source="Power et al. 2022, Fig 1; Nanda et al. 2023",
-    parts=("grokking-transformer",),
-    figure="grokking-transformer",
-)
-@CLAIMS.add(
+@about_transformer("B-h.transformer", "The same of a transformer.")
+@about_descent(
     "B-h.descent",
     "The same of two-layer ReLU networks under gradient descent with weight decay, from a large start.",
-    source="Lyu et al. 2024",
-    parts=("grokking-descent",),
-    figure="grokking-descent",
 )
-@CLAIMS.add(
+@CLAIMS.on("grokking-images")(
     "B-h.images",
     "The same on images, from eight times the usual start.",
     source="Liu et al. 2023",
-    parts=("grokking-images",),
-    figure="grokking-images",
     images=True,
 )
 def long_after(frame: polars.DataFrame, images: bool = False) -> Finding:
@@ -78,12 +73,10 @@ def long_after(frame: polars.DataFrame, images: bool = False) -> Finding:
     )
 
 
-@CLAIMS.add(
+@CLAIMS.on("grokking-without-decay")(
     "B-h.without-decay",
     "Without weight decay accuracy on the other pairs goes on growing long after, with steps in units of the loss.",
     source="Lyu et al. 2024",
-    parts=("grokking-without-decay",),
-    figure="grokking-without-decay",
     hindsight="two starts were looked at when the rate was chosen",
 )
 def grows_without_decay(frame: polars.DataFrame) -> Finding:
@@ -99,20 +92,8 @@ def grows_without_decay(frame: polars.DataFrame) -> Finding:
     return verdict(table, above=0.05, note=note)
 
 
-@CLAIMS.add(
-    "B-i.start",
-    "The delay grows with the scale of the start (AdamW).",
-    source="Liu et al. 2023; Lyu et al. 2024",
-    figure="grokking-delay",
-    axis="gain",
-)
-@CLAIMS.add(
-    "B-i.decay",
-    "And shrinks with weight decay (AdamW).",
-    source="Liu et al. 2023; Lyu et al. 2024",
-    figure="grokking-delay",
-    axis="weight_decay",
-)
+@about_delay("B-i.start", "The delay grows with the scale of the start (AdamW).", axis="gain")
+@about_delay("B-i.decay", "And shrinks with weight decay (AdamW).", axis="weight_decay")
 def delays(frame: polars.DataFrame, axis: str) -> Finding:
     """Per seed log₁₀ of the steps to generalise at the largest value of the axis over those at the smallest."""
     table = jumps(frame).with_columns(polars.col("generalises").fill_null(polars.col("all")))
@@ -128,12 +109,9 @@ def delays(frame: polars.DataFrame, axis: str) -> Finding:
     return verdict(both, above=above, below=below, note=note)
 
 
-@CLAIMS.add(
+@about_descent(
     "B-i.limit",
     "Under gradient descent on homogeneous networks the delay is log α/λ: its slope in log α, times λ, is 1.",
-    source="Lyu et al. 2024",
-    parts=("grokking-descent",),
-    figure="grokking-descent",
     hindsight="two starts were looked at when rate and decay were chosen",
 )
 def delay_in_log_start(frame: polars.DataFrame) -> Finding:
@@ -146,43 +124,44 @@ def delay_in_log_start(frame: polars.DataFrame) -> Finding:
     return verdict(slopes(table, "log_start", "time"), between=(0.5, 2.0), note=note)
 
 
-@CLAIMS.add(
-    "B-j.margin",
-    "Through the jump the normalised margin grows.",
-    source="Lyu et al. 2024; Morwani et al. 2024",
-    figure="grokking-through",
-    reading=("late-generalisation", "margin"),
-)
-@CLAIMS.add(
-    "B-j.frequency",
-    "The neurons' weights concentrate on one frequency.",
-    source="Morwani et al. 2024",
-    figure="grokking-through",
-    reading=("late-generalisation", "frequency"),
-)
-@CLAIMS.add(
+_MARGIN, _FREQUENCY = ("late-generalisation", "margin"), ("late-generalisation", "frequency")
+_RADIUS, _SAME = ("robustness-profile", "relative:2"), "The same under gradient descent."
+about_margin = partial(through_jump, source="Lyu et al. 2024; Morwani et al. 2024")
+about_radii = partial(about_descent, source="ours", figure="grokking-descent-radii")
+
+
+@about_margin("B-j.margin", "Through the jump the normalised margin grows.", reading=_MARGIN)
+@about_descent("B-j.margin-descent", _SAME, reading=_MARGIN)
+@about_margin("B-j.frequency", "The neurons' weights concentrate on one frequency.", reading=_FREQUENCY)
+@about_descent("B-j.frequency-descent", _SAME, reading=_FREQUENCY)
+@about_transformer("B-j.frequency-transformer", "The same of a transformer's embedding.", reading=_FREQUENCY)
+@through_jump(
     "B-j.rank",
     "The stable rank of the first layer falls (two-sided: either answer is news).",
     source="ours",
-    figure="grokking-through",
     reading=("stable-rank", "hidden1.weight"),
     falls=True,
 )
-@CLAIMS.add(
+@through_jump(
+    "B-j.collaboration",
+    "The co-correlation ϱ of the layers falls (two-sided).",
+    source="ours",
+    reading=("robustness-profile", "co-correlation"),
+    falls=True,
+)
+@through_jump(
     "B-o",
     "The radius, relative to half the distance to the nearest pair of another sum, grows at the jump.",
     source="ours",
-    figure="grokking-through",
-    reading=("robustness-profile", "relative:2"),
+    reading=_RADIUS,
 )
-@CLAIMS.add(
-    "B-o.descent",
-    "The same under gradient descent.",
+@through_jump(
+    "B-o.certified",
+    "And so does the radius that is proved.",
     source="ours",
-    parts=("grokking-descent",),
-    figure="grokking-descent-radii",
-    reading=("robustness-profile", "relative:2"),
+    reading=("robustness-profile", "certified:2"),
 )
+@about_radii("B-o.descent", _SAME, reading=_RADIUS)
 def through_the_jump(frame: polars.DataFrame, reading: tuple[str, str], falls: bool = False) -> Finding:
     """Per seed the last reading less the first one after the network has fitted, at the usual start and decay."""
     curve = _since_fitting(frame, *reading)
@@ -202,12 +181,9 @@ def through_the_jump(frame: polars.DataFrame, reading: tuple[str, str], falls: b
     return verdict(table, above=above, below=below, note=note)
 
 
-@CLAIMS.add(
+@about_radii(
     "B-p.relu",
     "On modular addition ReLU networks swap the attacker too: the L∞ radius grows by more than the L2 radius.",
-    source="ours, after Lyu et al. 2024",
-    parts=("grokking-descent",),
-    figure="grokking-descent-radii",
 )
 def swaps_the_attacker(frame: polars.DataFrame) -> Finding:
     """Per seed log₁₀ of L∞ over L2 radius at the end, relative to that when the network has fitted."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars
 
 from undertow.studies.kit.claim import CORRELATION, Finding
@@ -22,10 +20,9 @@ _REDEFINED = (
     "the largest value was compared at first, which cannot fail; changed after the records of smoke scale"
 )
 _ONE_START = "one start was looked at when the rates were chosen"
-_LINEAR: dict[str, Any] = {"parts": ("edge-linear",), "figure": "edge-linear"}
-_IMAGES: dict[str, Any] = {"parts": ("edge-images",), "figure": "edge-images"}
-_ENTROPY: dict[str, Any] = {"parts": ("edge-cross-entropy",), "figure": "edge-cross-entropy"}
 CLAIMS = Claims(_SOURCE, parts=("edge",), figure="edge")
+about_linear, about_images = CLAIMS.on("edge-linear"), CLAIMS.on("edge-images")
+about_entropy = CLAIMS.on("edge-cross-entropy", hindsight=_REDEFINED)
 PUBLISHED = PublishedNumbers(_SOURCE, parts=("edge",))
 
 
@@ -58,14 +55,8 @@ def at_the_edge(frame: polars.DataFrame) -> polars.DataFrame:
 @CLAIMS.add(
     "B-a.rises", "Sharpness rises during training (progressive sharpening).", "§3.1", hindsight=_REDEFINED
 )
-@CLAIMS.add(
-    "B-a.rises-linear",
-    "The same of deep linear networks.",
-    "Appendix",
-    hindsight=_REDEFINED,
-    **_LINEAR,
-)
-@CLAIMS.add("B-a.rises-images", "The same of networks on images.", "§3.1, Fig 5", **_IMAGES)
+@about_linear("B-a.rises-linear", "The same of deep linear networks.", "Appendix", hindsight=_REDEFINED)
+@about_images("B-a.rises-images", "The same of networks on images.", "§3.1, Fig 5")
 def rises(frame: polars.DataFrame) -> Finding:
     """Per seed the last sharpness of the flow over that of the start."""
     flow = over_training(frame).filter(rate == rate.min())
@@ -80,13 +71,8 @@ def rises(frame: polars.DataFrame) -> Finding:
     "It rises until it reaches 2/η, where gradient flow's sharpness exceeds 2/η.",
     "§3.1, Fig 1",
 )
-@CLAIMS.add(
-    "B-a.reaches-linear",
-    "The same of deep linear networks.",
-    "Appendix",
-    **_LINEAR,
-)
-@CLAIMS.add("B-a.reaches-images", "The same of networks on images.", "§3.1, Fig 5", **_IMAGES)
+@about_linear("B-a.reaches-linear", "The same of deep linear networks.", "Appendix")
+@about_images("B-a.reaches-images", "The same of networks on images.", "§3.1, Fig 5")
 def reaches(frame: polars.DataFrame) -> Finding:
     """Per seed the largest sharpness over 2/η, the smallest of the rates whose threshold the flow exceeds."""
     table = at_the_edge(frame)
@@ -104,14 +90,8 @@ def _hovering(table: polars.DataFrame) -> polars.DataFrame:
 
 
 @CLAIMS.add("B-b.hovers", "And then it hovers there.", "§3.2, Fig 1", hindsight=_ONE_START)
-@CLAIMS.add(
-    "B-b.hovers-linear",
-    "The same of deep linear networks.",
-    "Appendix",
-    hindsight=_ONE_START,
-    **_LINEAR,
-)
-@CLAIMS.add("B-b.hovers-images", "The same of networks on images.", "§3.2, Fig 5", **_IMAGES)
+@about_linear("B-b.hovers-linear", "The same of deep linear networks.", "Appendix", hindsight=_ONE_START)
+@about_images("B-b.hovers-images", "The same of networks on images.", "§3.2, Fig 5")
 def hovers(frame: polars.DataFrame) -> Finding:
     """Per seed the mean of sharpness over 2/η after the edge was met, over the rates."""
     table = _hovering(at_the_edge(frame)).with_columns(edge=2 / rate)
@@ -174,20 +154,13 @@ def loss_rises_at_times(frame: polars.DataFrame) -> Finding:
     return verdict(shares, over="min", above=0.05, note="effect: share of readings above the one before")
 
 
-@CLAIMS.add(
-    "B-d.late",
-    "Under cross-entropy sharpness comes down late in training.",
-    "§3, Appendix C",
-    hindsight=_REDEFINED,
-    **_ENTROPY,
-    relative=False,
+@about_entropy(
+    "B-d.late", "Under cross-entropy sharpness comes down late in training.", "§3, Appendix C", relative=False
 )
-@CLAIMS.add(
+@about_entropy(
     "B-d.relative",
     "Relative to the loss it comes down as well (H ∝ L forces part of it).",
     source="ours",
-    hindsight=_REDEFINED,
-    **_ENTROPY,
     relative=True,
 )
 def comes_down(frame: polars.DataFrame, relative: bool) -> Finding:
@@ -210,12 +183,8 @@ def comes_down(frame: polars.DataFrame, relative: bool) -> Finding:
     )
 
 
-@CLAIMS.add(
-    "B-b.batches",
-    "With smaller batches sharpness stays lower at the same rate.",
-    "§6",
-    parts=("edge-batches",),
-    figure="edge-batches",
+@CLAIMS.on("edge-batches")(
+    "B-b.batches", "With smaller batches sharpness stays lower at the same rate.", "§6"
 )
 def lower_with_batches(frame: polars.DataFrame) -> Finding:
     """Per seed Spearman's correlation of the size of a batch and the sharpness after training."""

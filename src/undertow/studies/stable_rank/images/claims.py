@@ -25,6 +25,13 @@ _ORDER = "The order of the stable ranks follows that of the starts"
 @CLAIMS.add(
     "R-i.fashion", f"{_ORDER} (Fashion-MNIST, ReLU).", "Fig 4, on other data", **_FASHION, activation="relu"
 )
+@CLAIMS.add(
+    "R-i.fashion-leaky",
+    f"{_ORDER} (Fashion-MNIST, leaky ReLU).",
+    "Fig 4, on other data",
+    **_FASHION,
+    activation="leaky-relu",
+)
 @CLAIMS.add("R-j", f"{_ORDER} (CIFAR-10, ReLU).", "Fig 5", **_CIFAR, activation="relu")
 @CLAIMS.add("R-j.leaky", f"{_ORDER} (CIFAR-10, leaky ReLU).", "Fig 5", **_CIFAR, activation="leaky-relu")
 def in_order(frame: polars.DataFrame, activation: str) -> Finding:
