@@ -49,7 +49,7 @@ class _Size:
     architecture: str = "resnet-50"
     wide: str = "wrn-50-2"
     width: int = 64
-    group_size: int = 2  # little is lost with a machine, and three such groups keep one GPU busy
+    group_size: int = 1  # a process each: while one measures, which is many small launches, others train
 
     @property
     def image(self) -> list[int]:
