@@ -153,7 +153,7 @@ def test_generalising_late_holds_and_at_once_fails() -> None:
     late = grokking_records(lambda gain, decay: 200 * gain / decay, after=0.5)
     soon = grokking_records(lambda gain, decay: 4 * decay / gain, after=-0.5)
     for claim in (
-        *("B-h", "B-h.transformer", "B-h.descent", "B-i.start", "B-i.decay"),
+        *("B-h", "B-h.transformer", "B-h.descent", "B-h.images", "B-i.start", "B-i.decay"),
         *("B-j.margin", "B-j.frequency", "B-o", "B-o.certified", "B-o.descent", "B-p.relu"),
         *("B-j.margin-descent", "B-j.frequency-descent", "B-j.frequency-transformer"),
     ):
@@ -181,16 +181,6 @@ def test_accuracy_without_decay_grows_or_stays(grown: float, expected: Verdict) 
     late = (polars.col("key") == "unseen") & (polars.col("step") > 100)
     frame = frame.with_columns(value=polars.when(late).then(grown).otherwise("value")).drop("weight_decay")
     assert CLAIMS["B-h.without-decay"](frame).verdict is expected
-
-
-@pytest.mark.parametrize(("late", "expected"), [(400, Verdict.HOLDS), (20, Verdict.FAILS)])
-def test_images_are_generalised_late_or_at_once(late: int, expected: Verdict) -> None:
-    rows: list[dict[str, Any]] = []
-    for seed, step in itertools.product(range(10), range(0, 1001, 10)):
-        about = {"weight_decay": 0.1, "seed": seed, "step": step}
-        values = {("steps", "log10_loss"): -2.0 * (step >= 10), ("accuracy", ""): 0.1 + 0.8 * (step >= late)}
-        rows += [{**about, "measure": m, "key": k, "value": value} for (m, k), value in values.items()]
-    assert CLAIMS["B-h.images"](polars.DataFrame(rows)).verdict is expected
 
 
 def trace_records(falls: bool, *, error: float) -> polars.DataFrame:

@@ -210,7 +210,13 @@ class CurvatureProducts:
                 allow_unused=True,
             )
         except (RuntimeError, NotImplementedError) as error:
-            if isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error):
+            device = (
+                "allocate memory",
+                "CUDA error",
+                "CUBLAS",
+                "CUDNN",
+            )  # the machine's trouble, not the layer's
+            if isinstance(error, torch.OutOfMemoryError) or any(word in str(error) for word in device):
                 raise
             raise ModelError(
                 "some layer's backward pass has no derivative of its own, so the loss has no Hessian products: replace "

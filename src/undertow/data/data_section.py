@@ -86,7 +86,10 @@ class DrawnData(DataSection):
 
 
 class SplitData(DataSection):
-    """Data that come in splits; another split is the same data set, asked for another one."""
+    """Data that come in splits; another split is the same data set, asked for another one.
+
+    Of the split "all", ``details["seen"]`` tells those trained on from the others.
+    """
 
     split: Split = "train"
     limit: Count | None = None
@@ -94,7 +97,13 @@ class SplitData(DataSection):
     def points(self, dataset: Dataset, *, split: Split | None, limit: int | None) -> Dataset:
         if split is None:
             return _first(dataset, limit)
-        return self.model_copy(update={"split": split, "limit": limit}).build()
+        chosen = self.model_copy(update={"split": split, "limit": limit}).build()
+        if split != "all" or self.split != "train":
+            return chosen
+        seen = torch.arange(len(chosen)) < len(dataset)  # all is train, then test
+        return chosen.with_content(
+            details={**chosen.details, "seen": seen}, aligned={*chosen.aligned, "seen"}
+        )
 
 
 def section_named(name: Any) -> type[DataSection]:

@@ -15,6 +15,7 @@ from undertow.core.enclosing import innermost, rows_of
 from undertow.core.outputs import first_tensor, with_first_tensor
 from undertow.core.status import Status
 from undertow.jacobian.layered import scaled_gram
+from undertow.jacobian.lean_derivatives import LeanDerivatives
 from undertow.jacobian.memory import chunk_size, default_budget, filled_up, graph_bytes, in_chunks
 from undertow.jacobian.operator import JacobianOperator
 from undertow.jacobian.perturbation import Noise
@@ -128,7 +129,7 @@ class _HeadsAt:
 
         hooks = [modules[name].register_forward_hook(keep(name)) for name in self.heads.seams]
         try:
-            with torch.enable_grad(), self.arithmetic():
+            with torch.enable_grad(), self.arithmetic(), LeanDerivatives():
                 self.value = rows_of(self.heads.net, self.index)(leaf.clone())
         finally:
             for hook in hooks:

@@ -37,7 +37,8 @@ class LateGeneralisation(NamedMeasure):
 
     Keys: accuracies ``seen`` and ``unseen``, ``log10_loss`` on the points seen, ``margin`` = their smallest margin over
     ∏‖W_k‖_F, and ``frequency``, the share of power at one frequency of the first linear layer's rows, which are read as
-    periodic functions of the numbers added: two in each row, or one of an embedding's.
+    periodic functions of the numbers added: two in each row, or one of an embedding's. Where
+    inputs are no such functions of the classes it is left out.
     """
 
     name: ClassVar[str] = "late-generalisation"
@@ -45,7 +46,7 @@ class LateGeneralisation(NamedMeasure):
     def about(self, details: Mapping[str, Tensor]) -> _KnowsSeen:
         """The measure for points of which it is known whether they were seen."""
         if "seen" not in details:
-            raise InputError(f"{self.name} needs to know which points were seen: choose modular-addition.")
+            raise InputError(f"{self.name} needs to know which points were seen: write split = 'all'.")
         return _KnowsSeen(details["seen"])
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
@@ -74,4 +75,5 @@ class _KnowsSeen:
         )
         yield "margin", float(margins[seen].min()) / math.prod(layer_norms(net).values()), None
         first = next(module.weight for module in net.modules() if isinstance(module, nn.Linear))
-        yield "frequency", frequency_share(first.detach().reshape(-1, scores.shape[1])), None
+        if first.shape[1] % scores.shape[1] == 0:
+            yield "frequency", frequency_share(first.detach().reshape(-1, scores.shape[1])), None

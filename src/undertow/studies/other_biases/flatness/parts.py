@@ -21,10 +21,11 @@ _SIZES = by_scale(
     certify=(False, True, True),
     noisy_n=(20, 40, 1000),
     noisy_width=(15, 30, 200),
-    noisy_epochs=(200, 600, 1000),
-    noisy_every=(200, 200, 1000),
+    noisy_epochs=(200, 750, 1000),
+    noisy_every=(200, 500, 1000),
     noise=([0.0, 0.4], [0.0, 0.2], [0.0, 0.2]),
-    noisy_rate=(0.02, 0.02, 0.01),
+    noisy_rate=(0.1, 0.1, 0.01),
+    probes=(120, 240, 240),
     batch_size=(10, 10, 100),
 )
 
@@ -68,7 +69,7 @@ def label_noise(scale: Scale) -> dict[str, Any]:
         },
         "probe": {
             "measures": [
-                {"name": "hessian-trace", "loss": "square", "every": size.noisy_every},
+                {"name": "hessian-trace", "loss": "square", "probes": size.probes, "every": size.noisy_every},
                 {"name": "loss", "kind": "square", "every": size.noisy_every},
                 *beside,
             ],

@@ -28,25 +28,33 @@ def _setting(table: polars.DataFrame) -> polars.DataFrame:
     )
 
 
-@FIGURES.add("grokking", "Accuracy on the pairs seen and on the others over training", what="AdamW")
+@FIGURES.add(
+    "grokking", "Accuracy on the pairs seen and on the others over training", what="addition mod p, AdamW"
+)
 @FIGURES.add(
     "grokking-transformer",
     "The same of a transformer",
     parts=("grokking-transformer",),
-    what="transformer, AdamW",
+    what="addition mod p, a transformer, AdamW",
 )
 @FIGURES.add(
     "grokking-without-decay",
     "The same without weight decay, steps in units of the loss",
     parts=("grokking-without-decay",),
-    what="two-layer ReLU networks, no decay",
+    what="addition mod p, two-layer ReLU networks, no decay",
 )
 @FIGURES.add(
     "grokking-descent",
     "The same of two-layer networks under gradient descent with weight decay, by scale of the start",
     parts=("grokking-descent",),
-    what="two-layer ReLU networks, gradient descent; time is ηλ·steps, and log α what theory says",
+    what="addition mod p, two-layer ReLU networks, gradient descent; time is ηλ·steps, and log α what theory says",
     in_time=True,
+)
+@FIGURES.add(
+    "grokking-images",
+    "The same on few images, from eight times the usual start",
+    parts=("grokking-images",),
+    what="images, square loss, AdamW",
 )
 def accuracies(frame: polars.DataFrame, what: str, in_time: bool = False) -> altair.TopLevelMixin:
     """The two curves of every paper on grokking, a panel for each start and decay."""
@@ -65,34 +73,9 @@ def accuracies(frame: polars.DataFrame, what: str, in_time: bool = False) -> alt
         column="setting",
         wrap=2,
         rules=[GENERALISES, FITTED],
-        title=f"Addition mod p, {what}",
+        title=what,
         size=_SIZE,
     ).draw(_setting(table))
-
-
-@FIGURES.add("grokking-images", "Training loss and accuracy on other images", parts=("grokking-images",))
-def on_images(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """Two panels: fitting early, generalising late."""
-    panels = {
-        "log₁₀ of the training loss": ("steps", "log10_loss"),
-        "accuracy on other images": ("accuracy", ""),
-    }
-    tables = [
-        measured(frame, *reading).select("seed", "step", "weight_decay", "value", panel=polars.lit(name))
-        for name, reading in panels.items()
-    ]
-    table = polars.concat(tables).filter(polars.col("step") > 0)
-    return LinePlot(
-        x="step",
-        x_axis=_STEPS,
-        y="",
-        colour="weight_decay",
-        legend="weight decay λ",
-        column="panel",
-        own_y=True,
-        title="Few images, square loss, from eight times the usual start",
-        size=_SIZE,
-    ).draw(table)
 
 
 @FIGURES.add("grokking-delay", "Steps until other pairs are right, by scale of the start and weight decay")

@@ -54,11 +54,11 @@ _IMAGES = by_scale(
     name=("digits", "digits", "mnist"),
     n=(50, 200, 1000),
     width=(20, 50, 200),
-    rate=(3e-3, 3e-3, 1e-3),
-    decay=(1.0, 0.3, 0.01),
-    epochs=(200, 4000, 100000),
-    every=(20, 20, 500),
-    looked_at=(100, 300, 1000),
+    rate=(1e-2, 1e-2, 1e-3),
+    decay=(0.1, 0.015, 0.01),
+    epochs=(200, 16000, 100000),
+    every=(20, 100, 500),
+    looked_at=(150, 600, 5000),
 )
 
 
@@ -149,12 +149,11 @@ def images(scale: Scale) -> dict[str, Any]:
             "learning_rate": size.rate,
             "epochs": size.epochs,
             "loss": "square",
-            "stop_below": -30.0,  # never met: for the training loss beside what is read on other images
         },
         "probe": {
-            "measures": [{"name": "accuracy"}, {"name": "stable-rank"}],
+            "measures": ["late-generalisation", "stable-rank"],
             "every": size.every,
-            "split": "test",
+            "split": "all",
             "limit": size.looked_at,
         },
         "grid": {"weight_decay": [size.decay], "seed": _SEEDS},
