@@ -210,7 +210,12 @@ class CurvatureProducts:
                 allow_unused=True,
             )
         except (RuntimeError, NotImplementedError) as error:
-            device = ("allocate memory", "CUDA error", "CUBLAS", "CUDNN")  # the machine's trouble, not the layer's
+            device = (
+                "allocate memory",
+                "CUDA error",
+                "CUBLAS",
+                "CUDNN",
+            )  # the machine's trouble, not the layer's
             if isinstance(error, torch.OutOfMemoryError) or any(word in str(error) for word in device):
                 raise
             raise ModelError(
