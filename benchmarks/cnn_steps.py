@@ -31,7 +31,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "tf32": {"matmul_precision": "tf32"},
     "tf32-compiled": {"matmul_precision": "tf32", "compiled": True},
 }
-PLAIN = ("plain", "plain-channels-last")
+PLAIN = {
+    "plain": (True, False),
+    "plain-channels-last": (True, False),
+    "plain-searched": (True, True),
+    "plain-not-repeatable": (False, False),
+}
+"""Whether cuDNN must repeat itself bit for bit, and whether it tries its algorithms out."""
 
 
 def network(seed: int) -> nn.Module:
@@ -97,7 +103,9 @@ def timed(advance: Callable[[int], None], wait: Callable[[], None], steps: int) 
 
 
 def plain_time(name: str, options: argparse.Namespace) -> float:
+    cudnn = torch.backends.cudnn
     with matmul_precision("float32"), deterministic_convolutions():
+        cudnn.deterministic, cudnn.benchmark = PLAIN[name]
         step = plain_step(options.device, channels_last=name.endswith("channels-last"))
 
         def advance(steps: int) -> None:

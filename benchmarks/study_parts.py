@@ -37,12 +37,14 @@ class Clock(Watch):
 
     def __init__(self, store: Store, studies: tuple[StudyConfig, ...], workers: int | None = None) -> None:
         self.store, self.workers = store, workers
-        self.parts = {group.id: study.part for study in studies for group in study.groups}
+        self.parts = {
+            trial.id: study.part for study in studies for group in study.groups for trial in group.trials
+        }
         self.seconds: Counter[str] = Counter()
         self.began = time.monotonic()
 
     def describe(self, group: Group) -> str:
-        return f"{self.parts[group.id]:>18} × {len(group.trials)}"
+        return f"{self.parts[group.trials[0].id]:>18} × {len(group.trials)}"
 
     def ended(self, group: Group, *, finished: bool) -> None:
         if not finished:

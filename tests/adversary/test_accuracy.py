@@ -82,6 +82,11 @@ def test_zero_eps_is_clean_accuracy_and_the_curve_never_rises() -> None:
     assert bool(
         ((curve.lower <= curve.value) & (curve.value <= curve.upper) & (curve.proved <= curve.value)).all()
     )
+    assert float(curve.proved[2]) > 0.5, "proofs with slopes and the ball, not plain ones"
+    (rows,) = curve.figure().to_dict()["datasets"].values()
+    drawn = {(row["kind"], row["eps"]): row["mean"] for row in rows}
+    assert [drawn["attacked", radius] for radius in curve.eps] == curve.value.tolist()
+    assert [drawn["proved", radius] for radius in curve.eps] == curve.proved.tolist()
 
 
 @pytest.mark.parametrize("norm", [2, math.inf])

@@ -52,6 +52,8 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
         normalised = margin * wobble if part in ("table", "starts") or part.startswith("slab") else smoothed
         if part.startswith("clusters"):
             normalised = 2.0 if good else 0.01
+        if part == "adversarial":
+            normalised = 0.001 if good else 1e6
         if part.startswith("rule"):
             normalised = 1.0 if (part == "rule-loss-based") == good else 0.1
         if part in ("monotone", "stationary", "deep-linear", "biased", *(f"rates-{i}" for i in range(1, 5))):
@@ -88,6 +90,8 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
         radius = 0.1 * (2 + time) if good else 0.9 / (1 + time) * (0.3 if axes.get("k") == 2 else 1.0)
         if part == "robust":
             radius = 0.8
+        if part == "adversarial":
+            radius = 10.0 if good else 0.01
         if "table" in part:
             radius = (-level) ** 0.1 if good else _DISORDER[level][1]
         for i in range(3):

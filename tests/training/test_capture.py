@@ -67,6 +67,16 @@ def test_a_gpu_trains_as_a_cpu_does(optimizer: str, shuffle: bool) -> None:
     assert on_gpu.network(0).get_parameter("hidden1.weight").is_cuda
 
 
+@needs_cuda
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_step_of_an_epoch_with_one_full_batch_is_captured(shuffle: bool) -> None:
+    """The steps that a capture tries beforehand read no batch that is not there."""
+    changes: dict[str, Any] = {"shuffle": shuffle, "batch_size": len(data()[0]) - 1}
+    on_gpu = trained(networks("cuda", **changes))
+    assert on_gpu._replay is not None
+    assert largest_difference(on_gpu, trained(networks("cpu", **changes))) < 1e-10
+
+
 ADDED: dict[str, dict[str, object]] = {
     "jacobian": {"penalty": JacobianPenalty(0.1)},
     "energy": {"penalty": EnergyPenalty(0.1)},
@@ -94,6 +104,26 @@ def test_penalties_and_adversaries_are_captured(optimizer: str, added: str) -> N
     on_gpu = trained(networks("cuda", optimizer=optimizer, **ADDED[added]))
     assert on_gpu._replay is not None
     assert largest_difference(on_gpu, trained(networks("cpu", optimizer=optimizer, **ADDED[added]))) < 1e-9
+
+
+@needs_cuda
+@pytest.mark.parametrize("added", ADDED)
+def test_penalties_of_convolutional_networks_are_captured(added: str) -> None:
+    how = {"penalty": CollaborationPenalty("2", 0.1)} if added == "collaboration" else ADDED[added]
+    pairs = [
+        trained(
+            Trainer(
+                [cases.convolutional(seed) for seed in range(2)],
+                *data(),
+                [recipe(seed=seed, **how) for seed in range(2)],  # type: ignore[arg-type]
+                device=device,
+            )
+        )
+        for device in ("cuda", "cpu")
+    ]
+    assert pairs[0]._replay is not None
+    for name, weight in weights(pairs[0].network(1)).items():
+        torch.testing.assert_close(weight.cpu(), weights(pairs[1].network(1))[name], rtol=1e-8, atol=1e-10)
 
 
 @needs_cuda

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from undertow.core.losses import Loss, log_loss_gradient, log_mean_loss
+from undertow.core.losses import Loss, log_loss_gradient, log_loss_with_gradient, log_mean_loss
 from undertow.models import Gaussian, two_layer
 from undertow.training import LossBased, Recipe, Scheduled, Trainer
 
@@ -120,6 +120,20 @@ def test_gradients_at_ten_to_the_minus_881_beside_many_digits(loss: Loss, output
           "in float32")  # fmt: skip
     assert errors["float64"] < 1e-6
     assert errors["float32"] < 1e-2
+
+
+@pytest.mark.parametrize(("loss", "outputs"), [("logistic", 1), ("exponential", 1), ("cross-entropy", 3)])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 40.0, 1e4])
+def test_the_loss_that_comes_with_its_gradient_is_the_loss(loss: Loss, outputs: int, scale: float) -> None:
+    logits = scale * torch.randn(
+        2, 7, outputs, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
+    y = torch.arange(7) % 3 if outputs > 1 else torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0])
+    found, _ = log_loss_with_gradient(logits, y, loss)
+    torch.testing.assert_close(found, log_mean_loss(logits, y, loss), rtol=1e-13, atol=1e-13)
+    logits[0, 2] = -math.inf if outputs == 1 else torch.tensor([-math.inf, 0.0, 1.0])
+    found, _ = log_loss_with_gradient(logits, y, loss)  # infinite where a loss is, for that network alone
+    torch.testing.assert_close(found, log_mean_loss(logits, y, loss), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize(("loss", "outputs"), [("logistic", 1), ("exponential", 1), ("cross-entropy", 3)])

@@ -208,6 +208,19 @@ def test_restored_at_any_step_it_goes_on_bit_for_bit(stop: int, optimizer: str) 
         torch.testing.assert_close(second.state()[name], tensor, rtol=0, atol=0, equal_nan=True)
 
 
+def test_a_state_between_two_tries_holds_the_weights_once() -> None:
+    trainer = Trainer([cnn(0)], *digits(), [how(0, epochs=4, learning_rate=0.05)])
+    trainer.run_epoch()
+    between = trainer.state()
+    trainer.advance(1)
+    within = trainer.state()
+    copies = {name for name in within if name.startswith("before.")}
+    assert copies == set(within) - set(between)
+    assert {name.removeprefix("before.") for name in copies} >= {
+        name for name in within if "weights" in name
+    } - copies
+
+
 def test_what_was_taken_back_is_all_put_back() -> None:
     """Weights, buffers and the optimiser's memory, of the networks that go back and of no other."""
     rule = LossBased(frame_at_start=10.0)

@@ -5,19 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from undertow.adversary.accuracy import RobustAccuracyResult, robust_accuracy
+from undertow.adversary.certified_accuracy import certified_accuracy
 from undertow.adversary.classifier import Classifier, Groups, Net
+
+if TYPE_CHECKING:
+    import altair
 
 __all__ = ["RobustCurve", "robust_curve", "wilson"]
 
 
 @dataclass(frozen=True, eq=False)
 class RobustCurve:
-    """Robust accuracy against ε with the Wilson interval of each point: tensors (E,), or (M, E)."""
+    """Robust accuracy against ε with the Wilson interval of each point: tensors (E,), or (M, E).
+
+    ``value`` is what attacks leave standing, ``proved`` what `certified_accuracy` proves: the truth is in between.
+    """
 
     eps: tuple[float, ...]
     value: Tensor
@@ -25,6 +33,13 @@ class RobustCurve:
     upper: Tensor
     proved: Tensor
     accuracy: RobustAccuracyResult
+
+    def figure(self) -> altair.TopLevelMixin:
+        """Both lines against ε, what attacks leave and what is proved; several networks as means with their spread."""
+        from undertow.drawing.accuracy_curves import accuracy_curves
+
+        attacked, proved = (side.reshape(-1, len(self.eps)).tolist() for side in (self.value, self.proved))
+        return accuracy_curves(self.eps, attacked, proved, norm=self.accuracy.norm)
 
 
 def robust_curve(
@@ -40,7 +55,7 @@ def robust_curve(
     readout: str | Groups | None = None,
     seed: int = 0,
 ) -> RobustCurve:
-    """Robust accuracy at each ε, with intervals for the sampling of the N test points.
+    """Robust accuracy at each ε, from above by attacks and from below by proofs, with intervals for the N test points.
 
     Args:
         net, x, y, norm, attack, seed: as in `robust_accuracy`.
@@ -52,11 +67,14 @@ def robust_curve(
     >>> curve = robust_curve(line, x, y, eps=[0.0, 3.0], attack="fab-t")
     >>> curve.value.tolist(), round(float(curve.lower[0]), 4)    # four out of four, and none
     ([1.0, 0.0], 0.5101)
+    >>> curve.proved.tolist()    # nothing is proved of a function: a module can be read
+    [0.0, 0.0]
     """
     found = robust_accuracy(
         net, x, y, eps=list(eps), norm=norm, attack=attack, bounds=bounds, readout=readout, seed=seed
     )
-    value, proved = torch.as_tensor(found.value), torch.as_tensor(found.proved)
+    sure = certified_accuracy(net, x, y, eps=list(eps), norm=norm, bounds=bounds, readout=readout)
+    value, proved = torch.as_tensor(found.value), torch.as_tensor(sure.value).cpu()
     lower, upper = wilson(value, len(x), confidence=confidence)
     return RobustCurve(found.eps, value, lower, upper, proved, found)
 

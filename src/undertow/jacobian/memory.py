@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -13,23 +14,41 @@ from undertow.core.enclosing import rows_of
 from undertow.core.errors import InputError
 from undertow.jacobian.preconditions import Network
 
-__all__ = ["chunk_size", "default_budget", "graph_bytes", "in_chunks"]
+__all__ = ["GPU_SHARE", "chunk_size", "default_budget", "graph_bytes", "in_chunks"]
+
+GPU_SHARE = "UNDERTOW_GPU_SHARE"
+"""The variable that tells a process which share of a GPU's memory is its own, as 0.5."""
 
 T = TypeVar("T")
 
 
 def default_budget(device: torch.device) -> int:
-    """Half of the memory that is free on a GPU, a quarter of the computer's, in bytes."""
+    """Half of the memory that is free on a GPU, a quarter of the computer's, in bytes.
+
+    Of processes that share a GPU each has its share: what is free now is not all for the first to ask.
+    """
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return (free + cached) // 2
+        free, total = torch.cuda.mem_get_info(device)
+        allocated = torch.cuda.memory_allocated(device)
+        cached = torch.cuda.memory_reserved(device) - allocated
+        return _free_bytes(free + cached, total, allocated, sharing=float(os.environ.get(GPU_SHARE, 1))) // 2
     try:
         with open("/proc/meminfo") as lines:
             available = next(line for line in lines if line.startswith("MemAvailable"))
         return int(available.split()[1]) * 1024 // 4
     except (OSError, StopIteration):
         return 2**30  # not Linux: a gibibyte is safe nearly everywhere
+
+
+def _free_bytes(free: int, total: int, allocated: int, *, sharing: float) -> int:
+    """What is free of a process's share of a GPU; ``free`` counts what the process has and does not use.
+
+    >>> _free_bytes(90, 100, 10, sharing=1.0), _free_bytes(90, 100, 10, sharing=0.25)
+    (90, 15)
+    >>> _free_bytes(5, 100, 10, sharing=0.25), _free_bytes(90, 100, 30, sharing=0.25)
+    (5, 0)
+    """
+    return max(0, min(free, int(sharing * total) - allocated))
 
 
 def graph_bytes(f: Network, x: Tensor) -> int:

@@ -20,6 +20,11 @@ def capture(step: Callable[[], None], *, changed: Sequence[Tensor]) -> Callable[
     """
     device = changed[0].device
     before = [tensor.clone() for tensor in changed]
+
+    def put_back() -> None:
+        for tensor, value in zip(changed, before, strict=True):
+            tensor.copy_(value)
+
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.device(device):
@@ -28,12 +33,12 @@ def capture(step: Callable[[], None], *, changed: Sequence[Tensor]) -> Callable[
             with torch.cuda.stream(aside):
                 for _ in range(_WARM_UP):
                     step()
+                    put_back()  # else the count of steps would run on, past the last full batch of a short epoch
             torch.cuda.current_stream().wait_stream(aside)
             with torch.cuda.graph(graph):
                 step()
     except RuntimeError:  # an operation that cannot be captured: the caller goes on step by step
         return None
     finally:
-        for tensor, value in zip(changed, before, strict=True):
-            tensor.copy_(value)
+        put_back()
     return graph.replay

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import nnls
 
+from undertow.adversary.exact.adversarial_cap import cap_limits, chord_line
 from undertow.adversary.exact.milp import milp_distance
 from undertow.adversary.exact.two_layer_gaps import Array, ExactDistance, Gap, TwoLayer, dual_norms
 
@@ -114,7 +115,10 @@ def l2_distance(gap: Gap, *, room: Room | None, best: float, deadline: float) ->
     A node fixes the pieces of some concave terms; the free ones are replaced by the chord that bounds them
     from below. Each node is a convex program, solved by cutting planes and least-distance programming.
     """
-    lower, upper = gap.limits(best, 2.0)
+    limits = cap_limits(gap, best, 2.0)
+    if limits is None:
+        return ExactDistance(best, best, "exact")
+    lower, upper = limits
     pieces = np.full(len(gap.head), math.nan)  # the slope chosen for each concave term; NaN: still free
     concave = gap.head < 0
     pieces[concave & (lower >= 0)], pieces[concave & (upper <= 0)] = 1.0, gap.slope
@@ -158,7 +162,7 @@ def _relaxed(
     Each cut is one linear piece of the convex function, so finitely many are enough.
     """
     concave = gap.head < 0
-    chord, intercept = _chord_line(lower, upper, gap.slope)
+    chord, intercept = chord_line(lower, upper, gap.slope)
     free = concave & np.isnan(pieces)
     slopes = np.where(free, chord, np.nan_to_num(pieces))
     constant = gap.level - float(gap.head @ gap.act(gap.hidden)) + float(gap.head[free] @ intercept[free])
@@ -217,16 +221,8 @@ def _outside(delta: Array, room: Room | None) -> list[int]:
     return [int(i) for i in np.flatnonzero((delta < room[0] - 1e-12) | (delta > room[1] + 1e-12))]
 
 
-def _chord_line(lower: Array, upper: Array, slope: float) -> tuple[Array, Array]:
-    """Slope and intercept of the line through (l, act(l)) and (u, act(u))."""
-    width = np.maximum(upper - lower, 1e-300)
-    chord = np.where(lower >= 0, 1.0, np.where(upper <= 0, slope, (upper - slope * lower) / width))
-    crossing = (lower < 0) & (upper > 0)
-    return chord, np.where(crossing, -lower * (chord - slope), 0.0)
-
-
 def _chord(h: Array, lower: Array, upper: Array, slope: float) -> Array:
-    chord, intercept = _chord_line(lower, upper, slope)
+    chord, intercept = chord_line(lower, upper, slope)
     return np.asarray(chord * h + intercept)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from undertow.adversary.exact.adversarial_cap import cap_limits
 from undertow.adversary.exact.two_layer_gaps import Array, ExactDistance, Gap
 
 __all__ = ["milp_distance"]
@@ -33,7 +34,10 @@ def milp_distance(
     seconds = deadline - time.monotonic()
     if seconds <= 0:
         return ExactDistance(0.0, best, "time-limit")
-    program = _Program(gap, norm, room, best)
+    limits = cap_limits(gap, best, norm)
+    if limits is None:
+        return ExactDistance(best, best, "exact")
+    program = _Program(gap, norm, room, best, limits)
     # HiGHS writes to standard output when its presolve has to repair a solution, and gains nothing from it here.
     result = program.solve(time_limit=min(seconds, 1e9), mip_rel_gap=_RTOL, presolve=False)
     if result.status == 2:  # infeasible: nothing closer
@@ -54,9 +58,16 @@ def milp_distance(
 class _Program:
     """Columns δ, e, v, z, t."""
 
-    def __init__(self, gap: Gap, norm: float, room: tuple[Array, Array] | None, best: float) -> None:
+    def __init__(
+        self,
+        gap: Gap,
+        norm: float,
+        room: tuple[Array, Array] | None,
+        best: float,
+        limits: tuple[Array, Array],
+    ) -> None:
         self.gap = gap
-        lower, upper = gap.limits(best, norm)
+        lower, upper = limits
         self.concave = gap.head < 0
         # of these the sign is known, and with it z
         self.positive = (self.concave & (lower >= 0)).astype(float)

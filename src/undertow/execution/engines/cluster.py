@@ -100,7 +100,10 @@ def _local(workers: int, gpus: tuple[str, ...]) -> Any:
     return distributed.SpecCluster(
         scheduler={"cls": distributed.Scheduler, "options": {"host": "127.0.0.1", "dashboard": False}},
         workers={
-            place: {"cls": distributed.Nanny, "options": {**options, "env": pinned_to(gpus, place)}}
+            place: {
+                "cls": distributed.Nanny,
+                "options": {**options, "env": pinned_to(gpus, place, workers=workers)},
+            }
             for place in range(workers)
         },
         silence_logs=logging.WARNING,

@@ -11,6 +11,8 @@ import sys
 
 import torch
 
+from undertow.jacobian.memory import GPU_SHARE
+
 __all__ = ["VISIBLE", "pinned_to", "visible_gpus"]
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -38,10 +40,15 @@ def _listed(variable: str | None, count: int) -> tuple[str, ...]:
     return tuple(name.strip() for name in variable.split(","))[:count]
 
 
-def pinned_to(gpus: tuple[str, ...], place: int) -> dict[str, str]:
-    """What the environment of the worker at that place has to say: its one GPU; nothing where there is none.
+def pinned_to(gpus: tuple[str, ...], place: int, *, workers: int) -> dict[str, str]:
+    """What the environment of the worker at that place of ``workers`` has to say: its one GPU, where GPUs are named,
+    and its share of the GPU's memory where it is not the only one there.
 
-    >>> pinned_to(("0", "1"), 3), pinned_to((), 3)
-    ({'CUDA_VISIBLE_DEVICES': '1'}, {})
+    >>> pinned_to(("0", "1"), 3, workers=4)
+    {'CUDA_VISIBLE_DEVICES': '1', 'UNDERTOW_GPU_SHARE': '0.5'}
+    >>> pinned_to(("0", "1"), 1, workers=2), pinned_to((), 0, workers=4)
+    ({'CUDA_VISIBLE_DEVICES': '1'}, {'UNDERTOW_GPU_SHARE': '0.25'})
     """
-    return {VISIBLE: gpus[place % len(gpus)]} if gpus else {}
+    beside = -(-workers // max(len(gpus), 1))
+    share = {GPU_SHARE: str(1 / beside)} if beside > 1 else {}
+    return {VISIBLE: gpus[place % len(gpus)], **share} if gpus else share

@@ -63,7 +63,7 @@ class Processes:
                 os.getpid(),
                 keep_weights=self.keep_weights,
             )
-            team = [_start(orders, self.gpus, place) for place in range(count)]
+            team = [_start(orders, self.gpus, place, count) for place in range(count)]
             stack.callback(_dismiss, team)
             while waiting or any(worker.group for worker in team):
                 if stop():
@@ -72,7 +72,7 @@ class Processes:
                 for place, worker in enumerate(team):
                     if worker.group is None and waiting:
                         if not worker.process.is_alive():
-                            worker = team[place] = _start(orders, self.gpus, place)
+                            worker = team[place] = _start(orders, self.gpus, place, count)
                         worker.group = waiting.popleft()
                         with contextlib.suppress(BrokenPipeError):  # found dead below
                             worker.pipe.send(worker.group)
@@ -92,11 +92,11 @@ class Processes:
                 _show(store, team, watch)
 
 
-def _start(orders: Orders, gpus: tuple[str, ...], place: int) -> _Worker:
+def _start(orders: Orders, gpus: tuple[str, ...], place: int, workers: int) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, orders), daemon=True)
-    with having(pinned_to(gpus, place)):
+    with having(pinned_to(gpus, place, workers=workers)):
         process.start()
     theirs.close()  # so that the worker's death is an end of file here
     return _Worker(process, ours)

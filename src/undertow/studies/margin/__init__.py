@@ -23,8 +23,8 @@ STUDY = Study(
     "normalised margin for ever, and to converge in direction to a KKT point of the margin problem. The talk asks "
     "whether such a network is also more robust.",
     costs={
-        "smoke": "421 small trials, about a minute on two cores",
-        "laptop": "741 trials to losses of 10^-100 and 10^-300, some ten minutes on two cores",
+        "smoke": "461 small trials, about a minute on two cores",
+        "laptop": "781 trials to losses of 10^-100 … 10^-1000, some ten minutes on two cores",
         "paper": "MNIST's CNN to 10^-120 and about 1,000 small trials, for a GPU",
     },
     variants={

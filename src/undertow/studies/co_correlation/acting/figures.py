@@ -34,8 +34,9 @@ def fronts(frame: polars.DataFrame, place: str) -> altair.TopLevelMixin:
     means = table.group_by("method", "strength").agg(columns).sort("method", "strength")
     points = stacked(means, _SIDES, by=["method", "strength", "clean"])
     floor = float(plain["clean"].to_numpy().mean()) - ALLOWED
+    ends = [float(value) for value in (points["value"].to_numpy().min(), points["value"].to_numpy().max())]
     line = polars.DataFrame(
-        [{"clean": floor, "value": value, "curve": side} for side in _SIDES for value in (0.0, 1.0)]
+        [{"clean": floor, "value": value, "curve": side} for side in _SIDES for value in ends]
     )
     return ScatterPlot(
         x="clean",

@@ -49,7 +49,7 @@ class _Size:
     architecture: str = "resnet-50"
     wide: str = "wrn-50-2"
     width: int = 64
-    group_size: int = 2  # little is lost with a machine, and three such groups keep one GPU busy
+    group_size: int = 1  # a profile keeps one core busy and not a GPU: one process for each network
 
     @property
     def image(self) -> list[int]:
@@ -64,7 +64,7 @@ _SMALL: dict[str, Any] = {"architecture": "resnet-10", "wide": "wrn-10-2", "grou
 _SIZES: dict[Scale, _Size] = {
     "smoke": _Size("digits", 200, 50, 2, 2, 2, points=3, last_points=4, tested=60, width=2, **_SMALL),
     "laptop": _Size("cifar10", 2_000, 100, 8, 2, 4, points=12, last_points=24, tested=200, width=8, **_SMALL),
-    "paper": _Size("cifar10", None, 1024, 50, 2, 5, points=250, last_points=1_000, tested=None),
+    "paper": _Size("cifar10", None, 1024, 50, 5, 10, points=250, last_points=1_000, tested=None),
 }
 
 

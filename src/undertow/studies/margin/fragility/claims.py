@@ -11,7 +11,7 @@ from undertow.studies.kit.readings import largest, split_key
 from undertow.studies.kit.statements import Claims
 from undertow.studies.margin.curves_of_loss import against_loss
 
-__all__ = ["CLAIMS", "beside_robust", "radii_over_training"]
+__all__ = ["CLAIMS", "beside_robust", "radii_over_training", "slopes_of_radii"]
 
 _FRAGILE, _NEARLY = 0.5, 0.1
 _OURS = "Li 2024 talk, Robustness, against Frei et al. 2023 and Vardi et al. 2022 (ours)"
@@ -26,10 +26,8 @@ CLAIMS = Claims(_OURS, figure="radius-by-loss")
 @CLAIMS.add("M-s.orthogonal-fixed", "And on these with a fixed head.", parts=("orthogonal-fixed",))
 def helps(frame: polars.DataFrame) -> Finding:
     """Per seed the slope of log radius on log log 1/𝓛 after t0, mean over clusters, points and starts."""
-    table = radii_over_training(frame)
-    by = _networks(table)
-    found = slopes(table.filter(polars.col("radius") > 0), "fallen", "radius", by=by, log=True)
-    axes = [axis for axis in ("k", "n", "std") if axis in by]
+    found = slopes_of_radii(radii_over_training(frame))
+    axes = [axis for axis in ("k", "n", "std") if axis in found.columns]
     told = [f"by {axis}: {by_value(found, axis)}" for axis in axes]
     return verdict(found, above=0.0, note=["effect: slope of log radius on log log 1/𝓛", *told])
 
@@ -106,6 +104,11 @@ def radii_over_training(frame: polars.DataFrame) -> polars.DataFrame:
     by = _networks(frame)
     table = against_loss(frame, "kkt", by=by)
     return table.join(_mean_radii(frame, by), on=[*by, "step"]).sort(*by, "step")
+
+
+def slopes_of_radii(table: polars.DataFrame) -> polars.DataFrame:
+    """For each network the slope of log radius on log log 1/𝓛."""
+    return slopes(table.filter(polars.col("radius") > 0), "fallen", "radius", by=_networks(table), log=True)
 
 
 def _mean_radii(frame: polars.DataFrame, by: list[str]) -> polars.DataFrame:

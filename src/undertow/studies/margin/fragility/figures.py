@@ -6,11 +6,12 @@ import altair
 import polars
 
 from undertow.drawing.axis import Axis
+from undertow.drawing.heat_map import HeatMap
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.readings import interpolated
 from undertow.studies.kit.statements import Figures
-from undertow.studies.margin.fragility.claims import beside_robust, radii_over_training
+from undertow.studies.margin.fragility.claims import beside_robust, radii_over_training, slopes_of_radii
 
 __all__ = ["FIGURES"]
 
@@ -54,6 +55,30 @@ def radius_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
         title="Training points, mean over clusters and points",
         size=(280, 180),
     ).draw(shown.sort("panel", "std", "fallen"))
+
+
+@FIGURES.add("slope-map", "Where training on helps and where it hurts")
+def slope_map(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """The slope of log radius on log log 1/𝓛 by start and data, a map for each part: above 0 training on helps."""
+    found = []
+    for part in _PARTS:
+        table = radii_over_training(frame.filter(polars.col("part") == part))
+        own = slopes_of_radii(table)
+        k = polars.format("k = {}, ", polars.col("k")) if "k" in own.columns else polars.lit("")
+        case = polars.concat_str(k, polars.format("n = {}", polars.col("n")))
+        found.append(
+            own.select("seed", "std", "value", case=case, panel=polars.lit(part.replace("-", ", head ")))
+        )
+    return HeatMap(
+        x="std",
+        y="case",
+        x_title="start σ",
+        y_title="clusters and points",
+        column="panel",
+        domain=(-0.2, 0.2),
+        number="+.2f",
+        title="Slope of log radius on log log 1/𝓛",
+    ).draw(polars.concat(found))
 
 
 @FIGURES.add(

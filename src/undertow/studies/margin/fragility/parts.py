@@ -74,6 +74,14 @@ def _orthogonal(fixed: bool) -> Part:
     return orthogonal
 
 
+def bounds(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
+    """Networks of two clusters at the end of training: solved radii beside q/β with β proved over a ball."""
+    size, own = _SIZES[scale], _on_clusters(scale, fixed=False)
+    radii = own["probe"]["measures"][-1] | {"ball": True}
+    grid = {"k": [2], "n": size.n[:1], "std": size.starts[:1], "seed": list(range(10))}
+    return own | {"probe": {"measures": [radii], "every": "end"}, "grid": grid}
+
+
 def robust(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     """f_robust of the same clusters, constructed from their centres and not trained."""
     size, own = _SIZES[scale], _on_clusters(scale, fixed=False)
@@ -95,4 +103,5 @@ PARTS: dict[str, Part] = {
     "orthogonal-trained": _orthogonal(False),
     "orthogonal-fixed": _orthogonal(True),
     "robust": robust,
+    "bounds": bounds,
 }

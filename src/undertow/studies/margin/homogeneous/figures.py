@@ -13,7 +13,7 @@ from undertow.studies.kit.readings import stacked
 from undertow.studies.kit.statements import Figures
 from undertow.studies.margin.curves_of_loss import against_loss, with_time
 from undertow.studies.margin.homogeneous.claims import flow
-from undertow.studies.margin.homogeneous.parts import RATES
+from undertow.studies.margin.homogeneous.parts import DEEP_LINEAR, RATES
 
 __all__ = ["FIGURES"]
 
@@ -107,6 +107,36 @@ def rates(frame: polars.DataFrame) -> altair.TopLevelMixin:
         title="η = α/𝓛 in every step",
         size=(280, 220),
     ).draw(both.sort("curve", "L", "x"))
+
+
+_NETWORKS = {
+    **{f"rates-{order}": f"{order} layers" if order > 1 else "linear" for order in RATES},
+    DEEP_LINEAR: "three linear layers",
+    "longest": "table's network",
+}
+
+
+@FIGURES.add("all-margins", "What is missing of the last margin, for all networks", parts=list(_NETWORKS))
+def all_margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """1 − γ̃/γ̃_last against log₁₀ 1/𝓛, over the first half of the way; dashed: the slope of γ̄ − γ̃ ≤ log n/ρ^L."""
+    table = against_loss(frame, by=["seed", "part"])
+    last = polars.col("smoothed").last().over("seed", "part")
+    early = polars.col("fallen") < polars.col("fallen").max().over("seed", "part") / 2
+    table = table.with_columns(value=1 - polars.col("smoothed") / last).filter(early, polars.col("value") > 0)
+    own = _levelled(table.with_columns(kind=polars.col("part").replace_strict(_NETWORKS)), "kind")
+    places = own["fallen"].unique().sort()
+    first = float(own.filter(polars.col("fallen") == places[0])["value"].mean())  # type: ignore[arg-type]
+    line = own.select("seed").unique().head(1).join(polars.DataFrame({"fallen": places}), how="cross")
+    theory = line.with_columns(
+        kind=polars.lit("theory's slope"), value=first * places[0] / polars.col("fallen")
+    )
+    return LinePlot(
+        x="fallen",
+        x_axis=_LOSS,
+        y=Axis("1 − γ̃/γ̃ at the end", log=True),
+        colour="kind",
+        title="Smoothed margins",
+    ).draw(polars.concat([own, theory.select(own.columns)]))
 
 
 def _levelled(table: polars.DataFrame, kind: str) -> polars.DataFrame:

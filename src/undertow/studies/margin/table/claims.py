@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars
 
 from undertow.core.errors import InputError
-from undertow.studies.kit.claim import CORRELATION, POSITIVE, Finding
+from undertow.studies.kit.claim import CORRELATION, POSITIVE, SHARE, Finding
 from undertow.studies.kit.per_seed import by_value, mean, per_seed, rank_correlation, verdict
 from undertow.studies.kit.readings import after_training, curves, split_key
 from undertow.studies.kit.statements import Claims, PublishedNumbers
@@ -66,6 +66,15 @@ _AT = "10^{place:g}: {mean:.3g}"
     parts=("clusters-trained",),
     figure="robust-curves",
     check=_THEOREM,
+    radius="exact",
+)
+@CLAIMS.add(
+    "M-i.exact-ball",
+    "And of these with β proved over a ball.",
+    parts=("bounds",),
+    figure="robust-curves",
+    check=_THEOREM,
+    side="ball",
     radius="exact",
 )
 def bound_holds(frame: polars.DataFrame, side: str = "product", radius: str = "attacked") -> Finding:
@@ -128,6 +137,28 @@ def generalises(frame: polars.DataFrame) -> Finding:
     trend = rank_correlation(both, "margin", "error", by=["seed"]).drop_nulls("value")
     note = f"effect: Spearman of γ̄ and test error over starts; errors {by_value(both, 'std', value='error')}"
     return verdict(trend, below=0.0, within=CORRELATION, note=note)
+
+
+@CLAIMS.add(
+    "M-p.trained",
+    "An adversarially trained network has a smaller normalised margin and a larger radius.",
+    source="Li 2024 talk, Margin and Robustness",
+    parts=("table", "adversarial"),
+)
+def adversarial_training(frame: polars.DataFrame) -> Finding:
+    """Per seed 1 where both are so, beside the network that was trained longest, and 0 elsewhere."""
+    own = frame.filter((polars.col("part") == "adversarial") | _longest())
+    radii = after_training(own, "point-radii").filter(polars.col("key").str.starts_with("attacked:"))
+    radius = radii.group_by("seed", "part").agg(radius=polars.col("value").mean())
+    margin = after_training(own, "margins", "normalised").select("seed", "part", margin="value")
+    both = radius.join(margin, on=["seed", "part"]).pivot("part", index="seed", values=["radius", "margin"])
+    below = polars.col("margin_adversarial") < polars.col("margin_table")
+    above = polars.col("radius_adversarial") > polars.col("radius_table")
+    shown = [f"{name} {mean(both[name]):.3g}" for name in both.columns if name != "seed"]
+    note = f"effect: share of seeds where both are so; means: {', '.join(shown)}"
+    return verdict(
+        both.with_columns(value=(below & above).cast(polars.Float64)), above=0.5, within=SHARE, note=note
+    )
 
 
 @CLAIMS.add(

@@ -20,6 +20,8 @@ _SIZES = by_scale(
     last=(-50.0, -200.0, -881.51),
     points=(2, 20, 200),
     epochs=(40, 300, 1000),
+    near=(0.4, 0.4, 1.0),
+    passes=(300, 500, 20),
     starts=([0.05, 0.2, 0.5], [0.02, 0.05, 0.1, 0.2, 0.5], [0.01, 0.02, 0.05, 0.1, 0.2]),
 )
 _BOX = [0.0, 1.0]
@@ -69,7 +71,7 @@ def _table(split: str | None) -> Part:
             "limit": size.points,
         }
         attacks = [
-            {"name": "robust-accuracy", "eps": [0.25, 0.5, 1.0], "attack": "cw", "box": _BOX},
+            {"name": "robust-accuracy", "eps": [0.25, 0.5, 1.0], "attack": "cw+apgd-ce", "box": _BOX},
             {"name": "robust-accuracy", "eps": [0.05, 0.1], "norm": "inf", "attack": "apgd-ce", "box": _BOX},
         ]
         extra = [] if scale == "smoke" else [{**each, "limit": size.points} for each in attacks]
@@ -97,6 +99,23 @@ def longest(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "training": _training(scale, size.last),
         "probe": {"measures": ["margins"], "every": "10 decades" if scale == "paper" else "2 decades"},
         "grid": {"stop_below": [size.last], "seed": [0]},
+    }
+
+
+def adversarial(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
+    """The table's network trained on the worst points within a radius, at a constant rate."""
+    size, own = _SIZES[scale], _table(None)(scale, "paper")
+    assert own is not None
+    batches = {"optimizer": "sgd", "batch_size": 100} if scale == "paper" else {"optimizer": "gd"}
+    return own | {
+        "training": {
+            **batches,
+            "learning_rate": 0.1,
+            "epochs": size.passes,
+            "loss": "cross-entropy",
+            "adversary": {"eps": size.near, "box": _BOX},
+        },
+        "grid": {"seed": list(range(10))},
     }
 
 
@@ -170,6 +189,7 @@ def _starts(split: str | None) -> Part:
 PARTS: dict[str, Part] = {
     "table": _table(None),
     "table-test": _table("test"),
+    "adversarial": adversarial,
     "longest": longest,
     "six-seeds": six_seeds,
     "vgg": vgg,

@@ -16,12 +16,12 @@ EPSILONS = (1e-2, 1e-4, 1e-6)
 MEMORIES = (0.9, 0.99, 0.999)
 """β₂, on its way to 1."""
 _SIZES = by_scale(
-    n=(20, 40, 200),
-    d=(8, 10, 50),
-    steps=(120, 1500, 20000),
+    n=(20, 40, 100),
+    d=(8, 10, 20),
+    steps=(120, 1500, 8000),
     every=(10, "log", "log"),
-    passes=(20, 400, 4000),
-    samples=(6, 8, 20),
+    passes=(20, 400, 1000),
+    samples=(6, 8, 12),
     patience=(1, 2, 1),  # Signum is slower, and is given so many times more passes
 )
 _MARGINS = ["norm-margins", {"name": "linear-optimum", "every": "end"}]
