@@ -1,4 +1,7 @@
-"""DistributedDataParallel on two processes (gloo): rank 0 measures the network inside the wrapper, nothing hangs."""
+"""DistributedDataParallel on two processes (gloo): the network inside the wrapper is measured, nothing hangs.
+
+Rank 0 measures alone; with ``spread=True`` the ranks take the measures in turn, and all have all records.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import undertow as ut
-from undertow.probe import Energy
+from undertow.probe import Accuracy, Energy
 
 
 def train(rank: int, store: str) -> None:
@@ -26,11 +29,15 @@ def train(rank: int, store: str) -> None:
     x = torch.randn(32, 4, generator=torch.Generator().manual_seed(rank))
     y = (x[:, 0] > 0).long()
     probe = ut.Probe(net, x, y, measures=[Energy()], every=2)
+    shared = ut.Probe(net, x, y, measures=[Energy(), Accuracy()], every=3, spread=True)
     for _ in range(6):
         nn.functional.cross_entropy(net(x), y).backward()
         optimizer.step()
         optimizer.zero_grad()
         probe.step()
+        shared.step()
+    shared.training_end()
+    print(f"rank {rank}: together {[(record.step, record.measure) for record in shared.records]}")
     print(f"rank {rank}: steps measured {[record.step for record in probe.records]}")
     torch.distributed.destroy_process_group()
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from undertow.core.enclosing import innermost, rows_of
 from undertow.core.outputs import first_tensor, with_first_tensor
 from undertow.jacobian.layered import scaled_gram
+from undertow.jacobian.lean_derivatives import LeanDerivatives
 from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in_chunks
 from undertow.jacobian.operator import JacobianOperator
 from undertow.jacobian.perturbation import Noise
@@ -114,7 +115,7 @@ class _HeadsAt:
 
         hooks = [modules[name].register_forward_hook(keep(name)) for name in self.heads.seams]
         try:
-            with torch.enable_grad(), self.arithmetic():
+            with torch.enable_grad(), self.arithmetic(), LeanDerivatives():
                 self.value = rows_of(self.heads.net, self.index)(leaf.clone())
         finally:
             for hook in hooks:

@@ -32,6 +32,7 @@ def golub_kahan(
     keep_vectors: bool,
     most: Tensor | None = None,
     rounding: Tensor | None = None,
+    replaceable: bool = False,
 ) -> Krylov:
     """Largest singular values from ``start``, (N, small side), each sample until its own bound is met.
 
@@ -50,9 +51,10 @@ def golub_kahan(
     ``most`` bounds the norms from above. Products that rounding distorts are not those of any Jacobian, and a run on
     them can grow without limit: a sample whose coefficients exceed what ``most`` allows leaves with NaN and an infinite
     bound.
-    ``rounding`` is the part of each sample's tolerance, at most half of it, that is already spent.
+    ``rounding`` is the part of each sample's tolerance, at most half of it, that is already spent. Samples that it will
+    not be enough for leave with NaN too if they are ``replaceable``, by a run in float64.
     """
-    run = _Run(operator, start, warm, rtol, max_steps, risk, keep_vectors, most, rounding)
+    run = _Run(operator, start, warm, rtol, max_steps, risk, keep_vectors, most, rounding, replaceable)
     while run.advance():
         pass
     return run.found.result()
@@ -70,6 +72,7 @@ class _Run:
         keep_vectors: bool,
         most: Tensor | None = None,
         rounding: Tensor | None = None,
+        replaceable: bool = False,
     ) -> None:
         count, self.dimension = start.shape
         self.rtol = rtol
@@ -78,6 +81,7 @@ class _Run:
         self.max_steps = min(max_steps, self.dimension)
         self.warm = warm is not None
         self.risk = risk
+        self.replaceable = replaceable
         self.stop_risk = _WARM_RISK if self.warm else risk
         # Of a warm start, a unit vector plus noise and then of length one again, at least this much is noise.
         share = WARM_NOISE / (1 + WARM_NOISE) if self.warm else 1.0
@@ -188,6 +192,7 @@ class _Run:
         matrix = tridiagonal.LanczosMatrix(self.diagonal[:, : self.step], off)
         # Where the space is all of it nothing else bounds what the search for θ leaves.
         ritz = matrix.ritz(rtol=self.rtol if self.step < self.dimension else 1e-12)
+        broken |= self._hopeless(ritz)
         tolerance = self._tolerance(ritz)
         reach = tolerance * (_WARM_SLACK if self.warm else 1.0)
         log_p = matrix.log_polynomial(ritz * (1 + reach) ** 2)
@@ -203,16 +208,24 @@ class _Run:
             self._schedule(log_p[~good], bounded[~good])
             self._drop(good)
 
+    @property
+    def _units(self) -> Tensor:
+        return torch.ones_like(self.most) if self.unit is None else self.unit[:, 0].double()
+
     def _tolerance(self, ritz: Tensor) -> Tensor:
         """What rounding leaves of the relative tolerance of every active sample."""
-        unit = 1.0 if self.unit is None else self.unit[:, 0].double()
-        spent = self.rounding * unit * inverse_or_zero(ritz.clamp_min(0).sqrt())
+        spent = self.rounding * self._units * inverse_or_zero(ritz.clamp_min(0).sqrt())
         return (self.rtol - spent).clamp_min(self.rtol / 2)
+
+    def _hopeless(self, ritz: Tensor) -> Tensor:
+        """Which samples need float64, by the norm found so far: should it still grow twofold, nothing is lost."""
+        hopeless = self.replaceable & ((self.rounding * self._units).square() > self.rtol**2 * ritz)
+        self.found.value[self.active[hopeless]] = math.nan
+        return hopeless
 
     def _break_down(self) -> Tensor:
         """Which samples' coefficients are not those of a Jacobian; their rows become those of a zero."""
-        unit = 1.0 if self.unit is None else self.unit[:, 0].double()
-        beyond = self.largest.double() > 1.01 * (self.most * unit).square()
+        beyond = self.largest.double() > 1.01 * (self.most * self._units).square()
         size = (self.diagonal[:, : self.step] + self.off[:, : self.step]).sum(1)
         broken = beyond | ~size.isfinite() | self.found.value[self.active].isnan()
         index = broken.nonzero()[:, 0]
@@ -246,7 +259,7 @@ class _Run:
         bound = matrix.upper_bound(ritz, self.log_promise, begin=begin, iterations=iterations)
         upper = torch.where(closed, value, torch.maximum(value + residual, bound.sqrt()))
         log_miss = math.log(self.risk) + self.log_promise - matrix.log_polynomial(upper.square())
-        unit = torch.ones_like(value) if self.unit is None else self.unit[candidates, 0].double()
+        unit = self._units[candidates]
 
         leaving = (good | last).nonzero()[:, 0]
         index = self.active[candidates[leaving]]

@@ -15,6 +15,7 @@ from undertow.core.errors import ModelError
 from undertow.core.networks import DenseChain, read_dense
 from undertow.core.outputs import OutputChoice
 from undertow.jacobian.layered import LayeredOperator, scaled_gram
+from undertow.jacobian.lean_derivatives import LeanDerivatives
 from undertow.jacobian.preconditions import Network, check_network, prepare
 from undertow.jacobian.rounding import Pullbacks
 from undertow.jacobian.trace import leave_no_trace
@@ -87,7 +88,8 @@ class AutogradOperator:
         with torch.inference_mode(False), torch.enable_grad(), arithmetic():
             self._leaf = self._x.clone().requires_grad_()
             # A copy goes in, because the network may work in place on its input.
-            self._output = f(self._leaf.clone())
+            with LeanDerivatives():
+                self._output = f(self._leaf.clone())
         self.batch = x.shape[0]
         self.in_size = x[0].numel()
         self.out_size = self._output[0].numel()

@@ -165,6 +165,7 @@ class Plan:
             keep_vectors=self.keep_vectors,
             most=rounding.most + rounding.error,
             rounding=rounding.error,
+            replaceable=samples.double is not None,
         )
         arithmetic = rounding.error + rounding_bound(found.value, operator)
         sound = arithmetic <= self.rtol / 2 * found.value  # False too where the run broke down

@@ -42,16 +42,28 @@ class Promoting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        return func(*tree_map(self._promoted, args), **tree_map(self._promoted, kwargs or {}))
+        kwargs = kwargs or {}
+        if not any(map(_is_lower, args)) and not any(map(_is_lower, kwargs.values())):
+            return func(
+                *args, **kwargs
+            )  # most calls, and walking through their arguments takes longer than some
+        self.needed = True
+        return func(*tree_map(_promoted, args), **tree_map(_promoted, kwargs))
 
-    def _promoted(self, each: Any) -> Any:
-        if isinstance(each, Tensor) and each.dtype in _LOWER:
-            self.needed = True
-            return each.double()
-        if isinstance(each, torch.dtype) and each in _LOWER:
-            self.needed = True
-            return torch.float64
-        return each
+
+def _is_lower(each: Any) -> bool:
+    """Whether there is anything to be promoted in an argument."""
+    if isinstance(each, Tensor):
+        return each.dtype in _LOWER
+    if isinstance(each, list | tuple):
+        return any(map(_is_lower, each))
+    return isinstance(each, torch.dtype) and each in _LOWER
+
+
+def _promoted(each: Any) -> Any:
+    if isinstance(each, Tensor) and each.dtype in _LOWER:
+        return each.double()
+    return torch.float64 if isinstance(each, torch.dtype) and each in _LOWER else each
 
 
 _LOWER = (torch.float32, torch.float16, torch.bfloat16)

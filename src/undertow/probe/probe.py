@@ -18,6 +18,7 @@ from undertow.probe.budget import Budget
 from undertow.probe.checks import check_measures, check_points, readings_of
 from undertow.probe.measured_network import MeasuredNetwork, in_dtype
 from undertow.probe.preserve_state import preserve_state
+from undertow.probe.ranks import gathered, measures_here, ranks
 from undertow.probe.records import COLUMNS, Record
 from undertow.probe.schedule import Every, Schedule
 from undertow.probe.sinks import Sink
@@ -94,6 +95,8 @@ class Probe:
         sinks: where records go besides ``records``: ``undertow.probe.sinks``.
         budget: at most this share of training time is spent on measuring. Fewer points are then measured, or less
             often; records of a measure "budget" say how many points each reading is on.
+        spread: where several processes train together, whether they take the measures in turn, each on its own points,
+            and all have all records; every process has to tell its probe of the same steps.
 
     >>> import torch
     >>> from undertow.probe import Accuracy, StableRank
@@ -124,12 +127,14 @@ class Probe:
         extras: Mapping[str, Any] | None = None,
         sinks: Sequence[Sink] = (),
         budget: float | None = None,
+        spread: bool = False,
     ) -> None:
         check_points(net, x, y)
         check_measures(measures)
         self.measured = MeasuredNetwork(net, x, y, dtype=dtype, output=output, extras=extras)
         self.net, self.x, self.y = self.measured.net, self.measured.x, y
         self.sinks = tuple(sinks)
+        self.spread = spread and ranks()[1] > 1
         self.budget = None if budget is None else Budget(budget)
         pairs = [each if isinstance(each, tuple) else (each, every) for each in measures]
         if training is not None:
@@ -200,10 +205,21 @@ class Probe:
     def _take(self, due: Iterable[int], *, must: bool = False) -> list[Record]:
         """The readings of the measures that are due, in the order in which they were given."""
         due = list(due)
-        if not due or not _measures_here():
+        if not due:
             return []  # between two measurements a step costs nothing, however large the network
-        choices = [(index, self._points(index, must)) for index in due]
-        chosen = [(index, points) for index, points in choices if points is not None]
+        here = [index for index in due if measures_here(index, spread=self.spread)]
+        choices = [(index, self._points(index, must)) for index in here]
+        found = self._readings([(index, points) for index, points in choices if points is not None])
+        for index in set(due) - set(here):
+            self._measured[index] = self._step
+        new = gathered(found) if self.spread else [record for _, record in found]
+        self.records += new
+        for sink in self.sinks if new and ranks()[0] == 0 else ():
+            sink(new)
+        return new
+
+    def _readings(self, chosen: Sequence[tuple[int, int]]) -> list[tuple[int, Record]]:
+        """Records of the chosen measures, each with its measure's index; none of a network that has diverged."""
         if not chosen:
             return []  # nothing is affordable yet
         for index, _ in chosen:
@@ -215,15 +231,11 @@ class Probe:
                     f"the network has weights that are NaN or infinite, at step {self._step}: the probe measures "
                     "nothing while it has.",
                     UserWarning,
-                    stacklevel=3,
+                    stacklevel=4,
                 )
             self._diverged = True
             return []
-        new = [record for index, points in chosen for record in self._read(seen, index, points)]
-        self.records += new
-        for sink in self.sinks:
-            sink(new)
-        return new
+        return [(index, record) for index, points in chosen for record in self._read(seen, index, points)]
 
     def _points(self, index: int, must: bool) -> int | None:
         """On how many points a measure is taken now; None where that has to wait for training to earn it."""
@@ -262,12 +274,6 @@ class Probe:
         return polars.DataFrame(
             [record.row() for record in self.records], schema={c: kinds[c] for c in COLUMNS}
         )
-
-
-def _measures_here() -> bool:
-    """Whether this process is the one that measures: where several train together, rank 0."""
-    together = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return not together or torch.distributed.get_rank() == 0
 
 
 def _followed(

@@ -1,0 +1,94 @@
+"""Lean derivatives of convolutions and batch norm are those that autograd takes, product by product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from undertow.jacobian.lean_derivatives import LeanDerivatives
+from undertow.jacobian.operator import AutogradOperator
+
+_LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "one channel, long kernel": (lambda: nn.Conv2d(1, 6, (16, 1), stride=(4, 1)), (1, 64, 1)),
+    "three channels": (lambda: nn.Conv2d(3, 8, 7, stride=2, padding=3, bias=False), (3, 17, 18)),
+    "many channels": (lambda: nn.Conv2d(8, 5, 3, padding=1, dilation=2), (8, 9, 9)),
+    "groups": (lambda: nn.Conv2d(6, 12, 3, groups=3), (6, 7, 7)),
+    "depthwise": (lambda: nn.Conv2d(6, 6, 3, groups=6, padding=1), (6, 7, 7)),
+    "one axis": (lambda: nn.Conv1d(2, 4, 5, stride=3), (2, 23)),
+    "three axes": (lambda: nn.Conv3d(2, 3, 2), (2, 4, 5, 4)),
+    "reflected": (lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), (3, 6, 6)),
+    "padding by name": (lambda: nn.Conv2d(3, 4, 3, padding="same"), (3, 6, 6)),
+    "a mean and a scale": (lambda: _moved(nn.BatchNorm2d(5)), (5, 4, 4)),
+    "without a weight": (lambda: _moved(nn.BatchNorm1d(5, affine=False)), (5,)),
+    "without statistics": (lambda: nn.Sequential(nn.InstanceNorm2d(3), nn.Conv2d(3, 4, 3)), (3, 6, 6)),
+    "changed in place": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 8, 3), nn.ReLU(inplace=True), _moved(nn.BatchNorm2d(8)), nn.ReLU(inplace=True)
+        ),
+        (3, 9, 9),
+    ),
+    "two of them": (
+        lambda: nn.Sequential(nn.Conv2d(3, 8, 3), _moved(nn.BatchNorm2d(8)), nn.ReLU(), nn.Conv2d(8, 3, 3)),
+        (3, 9, 9),
+    ),
+}
+
+
+def _moved(layer: nn.Module) -> nn.Module:
+    for tensor in (*layer.parameters(), *layer.buffers()):
+        if tensor.is_floating_point():
+            nn.init.uniform_(tensor, 0.3, 2.0)
+    return layer
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", _LAYERS)
+def test_products_are_those_of_the_dense_jacobian(name: str, dtype: torch.dtype) -> None:
+    build, shape = _LAYERS[name]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net, x = build().eval().to(dtype), torch.randn(3, *shape, dtype=dtype)
+        operator = AutogradOperator(net, x)
+        u = torch.randn(3, operator.in_size, dtype=dtype)
+        v = torch.randn(3, operator.out_size, dtype=dtype)
+    assert torch.equal(operator.output, net(x))
+    dense = torch.stack([_dense(net, sample) for sample in x.split(1)])
+    rtol = 1e-4 if dtype is torch.float32 else 1e-10
+    for ours, theirs in (
+        (operator.jvp(u), torch.einsum("noi,ni->no", dense, u)),
+        (operator.vjp(v), torch.einsum("noi,no->ni", dense, v)),
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=rtol, atol=rtol / 10)
+    assert operator._forward_mode is False
+
+
+def _dense(net: nn.Module, sample: Tensor) -> Tensor:
+    found = torch.autograd.functional.jacobian(net, sample)
+    return found.reshape(-1, sample.numel())  # type: ignore[no-any-return]
+
+
+def test_an_input_that_is_changed_later_does_not_matter() -> None:
+    class InPlace(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = nn.Conv2d(2, 2, 3, padding=1), nn.Conv2d(2, 2, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.one(x)
+            return y + self.two(x.mul_(2.0))  # type: ignore[no-any-return]
+
+    net, x = InPlace().double().requires_grad_(False), torch.randn(2, 2, 5, 5).double()
+    operator = AutogradOperator(net, x)
+    u = torch.randn(2, operator.in_size).double()
+    plain = torch.func.jvp(lambda z: net(z.clone()), (x,), (u.view_as(x),))[1]
+    torch.testing.assert_close(operator.jvp(u), plain.flatten(1))
+
+
+def test_training_mode_is_left_to_autograd() -> None:
+    layer, x = nn.BatchNorm1d(3), torch.randn(5, 3, requires_grad=True)
+    with LeanDerivatives():
+        value = layer(x)
+    assert "Scaled" not in type(value.grad_fn).__name__
