@@ -147,6 +147,8 @@ def tried(
                 found = scores(point)
                 gap = found.gather(1, y.unsqueeze(1)).squeeze(1) - found[:, target]
                 (slope,) = torch.autograd.grad(gap.sum(), point)
+            # squares of very small slopes are zero, and a point outside the ball contradicts nothing
+            slope = slope / slope.abs().amax(1, keepdim=True).clamp(min=1e-300)
             if norm == math.inf:
                 step = slope.sign()
             elif norm == 2:

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import nn
 
-from tests.adversary.certificates.architectures import ARCHITECTURES, drawn, violations
+from tests.adversary.certificates.architectures import ARCHITECTURES, drawn, tried, violations
 from undertow.adversary.certificates import relaxations
 from undertow.adversary.certificates.ball_coupling import BallCouplings
 from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import read_graph
-from undertow.adversary.certificates.refined import refined_radii
+from undertow.adversary.certificates.refined import refined_gaps, refined_radii
 from undertow.adversary.certificates.sharpened_limits import sharpened
 from undertow.adversary.classifier import Classifier
 
@@ -84,6 +84,37 @@ def test_limits_of_a_late_layer_are_narrower_by_an_ascent() -> None:
     ball, last = sharpened(bounds, plain, BallCouplings(bounds)), max(bounds.wanted)
     before, after = ((each.limits[last][1] - each.limits[last][0]).mean() for each in (plain, ball))
     assert after < 0.9 * before
+
+
+class _Saturated(nn.Module):
+    """A softmax, or a LayerNorm, of logits in this unit."""
+
+    def __init__(self, unit: float, last: nn.Module) -> None:
+        super().__init__()
+        self.unit, self.first, self.last, self.head = unit, nn.Linear(16, 6), last, nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.head(self.last(self.unit * self.first(x)))
+        return scores
+
+
+@pytest.mark.parametrize("unit", [1e-6, 30.0, 1e3, 1e6])
+@pytest.mark.parametrize("last", [nn.Softmax(1), nn.LayerNorm(6)])
+def test_no_difference_is_below_its_bound_where_a_softmax_saturates(unit: float, last: nn.Module) -> None:
+    torch.manual_seed(0)
+    net = _Saturated(unit, last).double().requires_grad_(False)
+    x = torch.rand(5, 16).double()
+    y = net(x).argmax(1)
+    bounds = LinearBounds(read_graph(Classifier(net), net, x), 2.0)
+    for radius in (1e-3, 0.1):
+        eps = torch.full((5,), radius).double()
+        proved = refined_gaps(bounds, x, y, eps, couplings=BallCouplings(bounds), steps=3)
+        if unit <= 30 and radius < 0.1:
+            assert bool((proved.amin(1) > 0).any()), "something is proved also there"
+        for at in tried(x, eps, 2.0, net, y):
+            scores = net(at)
+            gaps = scores.gather(1, y.unsqueeze(1)) - scores
+            assert not bool(((gaps < proved - 1e-12) & proved.isfinite()).any())
 
 
 def test_a_box_and_an_ascent_never_shorten_a_radius() -> None:

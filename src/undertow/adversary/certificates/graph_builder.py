@@ -31,6 +31,7 @@ __all__ = ["GraphBuilder"]
 
 _BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
 _SOFTMAX = ("_softmax", "_safe_softmax")
+_DIFFERENCES = 64  # entries of a softmax up to which all their differences are formed
 
 
 class GraphBuilder:
@@ -160,8 +161,18 @@ class GraphBuilder:
         return self._made(at, lambda v: v.expand(shape) + 0.0, lambda m: m.expand(shape) + 0.0)
 
     def _softmax(self, template: Template) -> int:
-        """exp(v)/Σ exp(v): its largest entry is not taken off first, which changes nothing in exact arithmetic."""
+        """1/Σ_j exp(v_j − v_i), which does not overflow; of very many entries exp(v)/Σ exp(v), with fewer terms."""
         axis, shape = template.argument(1), template.shapes[0]
+        place = axis % len(shape)
+        if shape[place] <= _DIFFERENCES:
+            apart = self._made(
+                template.inputs[0],
+                lambda v: v.unsqueeze(place) - v.unsqueeze(place + 1),
+                lambda m: m.unsqueeze(place) + m.unsqueeze(place + 1),
+            )
+            grown = self._curve(apart, "exp")
+            total = self._made(grown, lambda v: v.sum(place + 1), lambda m: m.sum(place + 1))
+            return self._curve(total, "reciprocal")
 
         def summed(v: Tensor) -> Tensor:
             return v.sum(axis, keepdim=True)

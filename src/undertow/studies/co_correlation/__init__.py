@@ -33,11 +33,11 @@ STUDY = Study(
     "with a small start, and with it the Dirichlet energy that makes a network fragile.",
     costs={
         "smoke": "490 small trials on digits, about 30 s on two cores",
-        "laptop": "1,190 trials on up to 3,840 images of MNIST (Fashion-MNIST or digits where it is not on this "
-        "machine); about 6 minutes on two cores",
+        "laptop": "930 trials on up to 3,840 images of MNIST (Fashion-MNIST or digits where it is not on this "
+        "machine); about 5 minutes on two cores",
         "paper": "240 networks on all of MNIST, about 4 minutes on one H200; the paper's whole grid of 140 with one "
-        "seed, 5 minutes and as long again for the attacks; smaller parts beside them, and 670 networks on MNIST and "
-        "CIFAR-10 trained in other ways",
+        "seed, 5 minutes and as long again for the attacks; smaller parts beside them, and 680 networks on digits, "
+        "MNIST and CIFAR-10 trained in other ways",
     },
     variants={
         "paper": "one logit, parity, head ±1/√m, unit-norm inputs",
