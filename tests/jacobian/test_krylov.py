@@ -13,6 +13,7 @@ from undertow.jacobian.factor import Factor
 from undertow.jacobian.krylov import _Run
 from undertow.jacobian.lanczos_vectors import unit_starts
 from undertow.jacobian.layered import LayeredOperator
+from undertow.jacobian.operator import AutogradOperator
 
 from ..model_cases import CASES
 
@@ -110,3 +111,27 @@ def test_looser_risk_needs_fewer_steps() -> None:
     assert steps == sorted(steps)
     assert steps[0] < steps[-1]
     assert math.isfinite(sum(steps))
+
+
+def test_batches_that_are_slow_to_resize_keep_to_powers_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU: samples that have converged stay until few are left, and others fill the batch up."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Unflatten(1, (1, 12, 12)), torch.nn.Conv2d(1, 6, 3), torch.nn.ReLU())
+    x = torch.randn(40, 144)
+    x[::13] *= 0.01  # other patterns, other spectra
+    expected = ut.jacobian_norms(net, x, method="exact").value
+    sizes: list[int] = []
+    take = AutogradOperator.take
+
+    def noted(self: AutogradOperator, index: torch.Tensor) -> AutogradOperator:
+        sizes.append(len(index))
+        return take(self, index)
+
+    monkeypatch.setattr(AutogradOperator, "take", noted)
+    for module in ("krylov", "plan"):
+        monkeypatch.setattr(f"undertow.jacobian.{module}.slow_to_resize", lambda operator: True)  # noqa: ARG005
+    found = ut.jacobian_norms(net, x, method="krylov", rtol=1e-4)
+    assert sizes
+    assert all(size & (size - 1) == 0 and size <= 16 for size in sizes)
+    assert bool(((found.value - expected).abs() <= found.error + 1e-6 * expected).all())
+    assert bool(found.converged.all())

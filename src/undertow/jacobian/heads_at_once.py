@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from undertow.core.enclosing import innermost, rows_of
 from undertow.core.outputs import first_tensor, with_first_tensor
+from undertow.core.status import Status
 from undertow.jacobian.layered import scaled_gram
 from undertow.jacobian.lean_derivatives import LeanDerivatives
-from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in_chunks
+from undertow.jacobian.memory import chunk_size, default_budget, filled_up, graph_bytes, in_chunks
 from undertow.jacobian.operator import JacobianOperator
 from undertow.jacobian.perturbation import Noise
 from undertow.jacobian.plan import Plan
@@ -55,7 +56,21 @@ def head_norms(
 
     def work(part: slice) -> list[JacobianNorms]:
         own = heads.at(every[part])
-        return [plan.measure(own.precisions(place), None, None) for place in range(len(seams) + 1)]
+        found = [plan.measure(own.precisions(place), None, None) for place in range(len(seams) + 1)]
+        # Samples that one head needs in float64 are computed so for all of them: once.
+        doubtful = torch.zeros(len(own.x), dtype=torch.bool, device=x.device)
+        for norms in found:
+            doubtful[plan.doubtful(norms)] = True
+        index = doubtful.nonzero()[:, 0]
+        if x.dtype is torch.float64 or len(index) == 0:
+            return found
+        index = filled_up(index, len(own.x)) if x.is_cuda else index
+        better = heads.double.at(own.index[index])
+        again = [plan.measure(better.precisions(place), None, None) for place in range(len(found))]
+        return [
+            norms.replaced(index, lambda _, other=other: other, good=Status.EXACT)  # type: ignore[misc]
+            for norms, other in zip(found, again, strict=True)
+        ]
 
     parts = list(in_chunks(len(x), chunk, work))
     return [joined([part[place] for part in parts]) for place in range(len(seams) + 1)]
@@ -96,7 +111,6 @@ class _HeadsAt:
     value: Tensor = field(init=False)
     places: list[Tensor] = field(init=False)
     _moved: dict[tuple[int, int], list[Tensor]] = field(default_factory=dict)
-    _double: dict[tuple[int, ...], _HeadsAt] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         leaf = self.x.detach().clone().requires_grad_()
@@ -154,15 +168,8 @@ class _HeadsAt:
         return _HeadOperator(self, place)
 
     def precisions(self, place: int) -> Precisions:
-        """What a plan needs of one head; what the heads share is computed once."""
-        double = None if self.x.dtype is torch.float64 else partial(self._in_double, place)
-        return Precisions(self.operator(place), partial(self._perturbed, place), double)
-
-    def _in_double(self, place: int, index: Tensor) -> Precisions:
-        key = tuple(index.tolist())
-        if key not in self._double:
-            self._double[key] = self.heads.double.at(self.index[index])
-        return self._double[key].precisions(place)
+        """What a plan needs of one head; what the heads share is computed once, and float64 for all of them."""
+        return Precisions(self.operator(place), partial(self._perturbed, place), None)
 
     def _perturbed(self, place: int, draw: int) -> Pullback:
         """Jᵀv with noise, of the samples in another order; the vectors are the same ones for every head."""

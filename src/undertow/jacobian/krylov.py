@@ -10,7 +10,8 @@ from torch import Tensor
 from undertow.jacobian import tridiagonal
 from undertow.jacobian.lanczos_findings import Findings, Krylov
 from undertow.jacobian.lanczos_vectors import WARM_NOISE, inverse_or_zero, orthogonal_to, unit_starts
-from undertow.jacobian.operator import JacobianOperator
+from undertow.jacobian.memory import filled_up
+from undertow.jacobian.operator import JacobianOperator, slow_to_resize
 from undertow.jacobian.overlaps import Overlaps
 
 __all__ = ["golub_kahan"]
@@ -78,6 +79,7 @@ class _Run:
         self.rtol = rtol
         self.operator = operator
         self.adjoint = operator.out_size <= operator.in_size
+        self.slow_to_resize = slow_to_resize(operator)
         self.max_steps = min(max_steps, self.dimension)
         self.warm = warm is not None
         self.risk = risk
@@ -285,13 +287,15 @@ class _Run:
         self.next_check = min(max(self.step + 2, math.ceil(self.step * factor)), self.max_steps)
 
     def _drop(self, good: Tensor) -> None:
-        """Take finished samples out of the batch, once that pays for the copy."""
+        """Take finished samples out of the batch, once that pays for the copy, or for another size of batch."""
         index = self.wanted = (~good).nonzero()[:, 0]
         if len(index) == 0:
             self.active = self.active[:0]
-        elif len(index) <= 0.75 * len(good):
+        elif len(index) <= (0.25 if self.slow_to_resize else 0.75) * len(good):
+            unfinished = len(index)
+            index = filled_up(index, len(good)) if self.slow_to_resize else index
             self.active = self.active[index]
-            self.wanted = torch.arange(len(index), device=index.device)
+            self.wanted = torch.arange(unfinished, device=index.device)
             self.overlaps.take(index)
             self.operator = self.operator.take(index)
             self.basis = self.basis[index]

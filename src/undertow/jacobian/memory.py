@@ -14,7 +14,7 @@ from undertow.core.enclosing import rows_of
 from undertow.core.errors import InputError
 from undertow.jacobian.preconditions import Network
 
-__all__ = ["GPU_SHARE", "chunk_size", "default_budget", "graph_bytes", "in_chunks"]
+__all__ = ["GPU_SHARE", "chunk_size", "default_budget", "filled_up", "graph_bytes", "in_chunks"]
 
 GPU_SHARE = "UNDERTOW_GPU_SHARE"
 """The variable that tells a process which share of a GPU's memory is its own, as 0.5."""
@@ -75,6 +75,23 @@ def chunk_size(count: int, per_sample: int, budget: int) -> int:
     """
     fitting = max(1, budget // max(1, per_sample))
     return count if fitting >= count else int(2 ** (fitting.bit_length() - 1))
+
+
+def filled_up(index: Tensor, count: int) -> Tensor:
+    """``index`` and then further places below ``count``, as many as make a power of two of them, or ``count``.
+
+    A GPU prepares its convolutions anew for every number of samples that it meets, for tens of milliseconds each: sizes
+    should recur.
+
+    >>> filled_up(torch.tensor([6, 4, 7]), 8).tolist(), filled_up(torch.tensor([1, 2, 0]), 3).tolist()
+    ([6, 4, 7, 0], [1, 2, 0])
+    """
+    if len(index) == 0:
+        return index
+    size = min(count, 1 << (len(index) - 1).bit_length())
+    others = torch.ones(count, dtype=torch.bool, device=index.device)
+    others[index] = False
+    return torch.cat([index, others.nonzero()[:, 0][: size - len(index)]])
 
 
 def in_chunks(count: int, chunk: int, work: Callable[[slice], T]) -> Iterator[T]:

@@ -20,7 +20,7 @@ from undertow.jacobian.preconditions import Network, check_network, prepare
 from undertow.jacobian.rounding import Pullbacks
 from undertow.jacobian.trace import leave_no_trace
 
-__all__ = ["AutogradOperator", "JacobianOperator", "jacobian_operator"]
+__all__ = ["AutogradOperator", "JacobianOperator", "jacobian_operator", "slow_to_resize"]
 
 
 @runtime_checkable
@@ -61,6 +61,11 @@ class JacobianOperator(Protocol):
     def gram(self) -> tuple[Tensor, Tensor, Pullbacks]:
         """Gram matrices of the Jacobians' smaller side, divided by scale², the scales (N,), and several Jᵀv."""
         ...
+
+
+def slow_to_resize(operator: JacobianOperator) -> bool:
+    """Whether another number of samples costs more than a few products: a GPU prepares convolutions for each number."""
+    return operator.device.type == "cuda" and not isinstance(operator, LayeredOperator)
 
 
 class AutogradOperator:

@@ -15,7 +15,8 @@ from undertow.jacobian import tridiagonal
 from undertow.jacobian.direct import exact_norms, rounding_bound
 from undertow.jacobian.krylov import golub_kahan
 from undertow.jacobian.layered import LayeredOperator
-from undertow.jacobian.operator import JacobianOperator
+from undertow.jacobian.memory import filled_up
+from undertow.jacobian.operator import JacobianOperator, slow_to_resize
 from undertow.jacobian.power import power_iteration
 from undertow.jacobian.precisions import Precisions
 from undertow.jacobian.result import JacobianNorms
@@ -137,9 +138,16 @@ class Plan:
         )
         if samples.double is None:
             return norms.with_status(Status.EXACT, otherwise=Status.ROUNDING)
-        # What is called exact should be so to more than rtol, and float64 costs little more.
-        again = (~(good & (error <= _EXACT * found.value)) | _vanishing(found.value)).nonzero()[:, 0]
+        again = _recurring(self.doubtful(norms), operator)
         return norms.replaced(again, lambda index: self._exact(_double(samples, index)), good=Status.EXACT)
+
+    def doubtful(self, norms: JacobianNorms) -> Tensor:
+        """Which samples' exact norms should be computed in float64 instead.
+
+        What is called exact should be so to more than rtol, and float64 costs little more.
+        """
+        sure = norms.error <= min(self.rtol, _EXACT) * norms.value
+        return (~sure | _vanishing(norms.value)).nonzero()[:, 0]
 
     def _krylov(self, samples: Precisions, starts: Tensor, warm: Tensor | None) -> JacobianNorms:
         operator, good = samples.given, Status.CONVERGED if warm is None else Status.TRACKED
@@ -185,7 +193,7 @@ class Plan:
             return norms.with_status(
                 good, otherwise=Status.MAX_STEPS if bool(limit.all()) else Status.ROUNDING
             )
-        again = (~sound | _vanishing(found.value)).nonzero()[:, 0]
+        again = _recurring((~sound | _vanishing(found.value)).nonzero()[:, 0], operator)
         return norms.replaced(again, in_double, good=good)
 
     def _rounding(self, samples: Precisions, pullbacks: Pullbacks) -> Rounding:
@@ -213,6 +221,11 @@ class Plan:
 def _double(samples: Precisions, index: Tensor) -> Precisions:
     assert samples.double is not None
     return samples.double(index)
+
+
+def _recurring(index: Tensor, operator: JacobianOperator) -> Tensor:
+    """The samples, with others beside them where their number should be one that recurs."""
+    return filled_up(index, operator.batch) if slow_to_resize(operator) else index
 
 
 def _few_on_a_gpu(operator: JacobianOperator) -> bool:
