@@ -165,4 +165,7 @@ def changes_with_memory(frame: polars.DataFrame, norm: str, one: float, other: f
     both = compared(table, "beta2", one, other, value="share", on=["seed"])
     means = by_value(table, "beta2", value="share", form="{mean:.3f} at β₂ = {place:g}")
     note = f"effect: share of the largest margin with β₂ = {one:g} minus that with {other:g}; {means}"
-    return verdict(both, "difference", above=0.0, within=CORRELATION, note=note)
+    found = verdict(both, "difference", above=0.0, within=CORRELATION, note=note)
+    _, shrunk = end_and_half(progress(frame.filter(polars.col("beta2") == one)), norm)
+    growing = found.verdict is Verdict.FAILS and shrunk < 0.9
+    return found.left_open(f"with β₂ = {one:g} the gap fell by {1 - shrunk:.0%}") if growing else found
