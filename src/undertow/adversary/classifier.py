@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from undertow.adversary.sample_checks import as_labels, check_inputs
 from undertow.adversary.stacked_networks import stacked
 from undertow.core.errors import InputError, ModelError, nearest
+from undertow.core.outputs import picked_output
 
 __all__ = ["Classifier", "Groups", "Passes", "Scorer", "as_classifier", "margins_of"]
 
@@ -244,7 +245,7 @@ def _unit_norm(batch: Tensor) -> Tensor:
 
 
 def _one_member(net: Net) -> Net:
-    return lambda x: net(x[0]).unsqueeze(0)
+    return lambda x: picked_output(net(x[0])).unsqueeze(0)
 
 
 def _like_sample(value: float | Sequence[float] | Tensor, sample: Tensor, name: str) -> Tensor:

@@ -23,6 +23,11 @@ def unwrapped(net: nn.Module) -> nn.Module:
     >>> unwrapped(nn.DataParallel(layer)) is layer
     True
     """
+    if not isinstance(net, nn.Module):
+        raise ModelError(
+            f"net is a {type(net).__name__}, and seams lie between modules: give a torch.nn.Module, or put the "
+            "function into a module's forward."
+        )
     while True:
         if any(base.__name__ in _SHARDED for module in net.modules() for base in type(module).__mro__):
             raise ModelError(

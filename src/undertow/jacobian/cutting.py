@@ -182,7 +182,9 @@ def chain(
     modules = dict(innermost(net).named_modules())
     for name in names:
         if name not in modules or name == "":
-            raise SeamError(f"the network has no module {name!r}: {nearest(name, [n for n in modules if n])}")
+            raise SeamError(
+                f"the network has no module {name!r}: {nearest(str(name), [n for n in modules if n])}"
+            )
     if len(set(names)) < len(names):
         raise SeamError(f"a seam is named twice in {list(names)}.")
     if x is not None:

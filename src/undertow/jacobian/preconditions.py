@@ -38,6 +38,10 @@ def check_input(x: Tensor) -> None:
         )
     if not x.is_floating_point():
         raise InputError(f"x has dtype {x.dtype}, which has no derivative: pass x.float().")
+    if x.layout is not torch.strided:
+        raise InputError(
+            f"x is stored as {x.layout}, whose products are not those of a batch: pass x.to_dense()."
+        )
     if x.dim() < 1 or x.shape[0] == 0:
         raise InputError("x is an empty batch: pass at least one sample, shape (N, …).")
     if x[0].numel() == 0:
@@ -123,7 +127,7 @@ def check_network(f: Network, x: Tensor) -> Tensor:
     leaf = few.clone().requires_grad_()
     try:
         output = f(leaf.clone())
-    except (RuntimeError, IndexError, ValueError):
+    except (RuntimeError, IndexError, ValueError, TypeError):
         f, few = whole, _refuse_parts(whole, x)
         leaf = few.clone().requires_grad_()
         output = f(leaf.clone())
@@ -160,7 +164,7 @@ def _refuse_parts(f: Network, x: Tensor) -> Tensor:
             f(x.detach().clone())  # what is wrong with the network itself shows here again
     except UndertowError:
         raise
-    except (RuntimeError, IndexError, ValueError) as error:
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise
         raise ModelError(plain_words(error, x)) from error
@@ -197,7 +201,17 @@ def _refuse_dependence(output: Tensor, leaf: Tensor) -> None:
     ):  # the even rows of the output must leave nothing on the odd samples, and the other way round
         cotangent = weights.clone()
         cotangent[1 - rows :: 2] = 0
-        (gradient,) = torch.autograd.grad(output, leaf, cotangent, allow_unused=True, retain_graph=rows == 0)
+        try:
+            (gradient,) = torch.autograd.grad(
+                output, leaf, cotangent, allow_unused=True, retain_graph=rows == 0
+            )
+        except RuntimeError as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
+            raise ModelError(
+                "no gradient can be taken through the network (checkpoints need use_reentrant=False, quantised layers "
+                f"their float originals). PyTorch says: {str(error).strip().splitlines()[0]}"
+            ) from error
         if gradient is not None and bool(gradient[1 - rows :: 2].count_nonzero()):
             raise ModelError(
                 "an output row depends on other samples of the batch (a normalisation over the batch, or a sum over "
