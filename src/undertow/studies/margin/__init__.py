@@ -24,7 +24,7 @@ STUDY = Study(
     "whether such a network is also more robust.",
     costs={
         "smoke": "461 small trials, about a minute on two cores",
-        "laptop": "781 trials to losses of 10^-100 … 10^-1000, some ten minutes on two cores",
+        "laptop": "781 trials to losses of 10^-100 … 10^-1000, about half an hour on two cores",
         "paper": "MNIST's CNN to 10^-120 and about 1,000 small trials, for a GPU",
     },
     variants={
