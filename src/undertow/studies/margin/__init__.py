@@ -24,7 +24,7 @@ STUDY = Study(
     "whether such a network is also more robust.",
     costs={
         "smoke": "521 small trials, about 2 minutes of one core",
-        "laptop": "881 trials to losses of 10^-100 … 10^-1000, 41 minutes of one core without the table's last three losses",
+        "laptop": "881 trials to losses of 10^-100 … 10^-1000, 41 minutes of one core and the table's last losses",
         "paper": "MNIST's CNN to 10^-120 and about 1,200 small trials, for a GPU",
     },
     variants={
