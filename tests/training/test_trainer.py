@@ -330,6 +330,32 @@ def normalised(seed: int) -> nn.Module:
         return nn.Sequential(*layers).double().train()
 
 
+def test_a_run_taken_back_normalises_as_its_step_does() -> None:
+    x, y = data()
+    hows = [recipe(optimizer="sgd", batch_statistics_epochs=1)]
+    trainer = Trainer([normalised(0)], x, y, hows)
+    start = trainer.state()
+    once = trained(trainer).state()
+    trainer.restore(start)
+    assert all(torch.equal(tensor, once[name]) for name, tensor in trained(trainer).state().items())
+
+
+def test_every_module_trains_in_the_mode_it_was_given_in() -> None:
+    """A Dropout in eval mode stays off, and a BatchNorm keeps its statistics, whatever is in train mode around them."""
+    x, y = data()
+    network = normalised(0)
+    network.insert(5, nn.Dropout(0.9).eval())  # type: ignore[attr-defined]
+    network.insert(6, nn.BatchNorm1d(3).double().eval())  # type: ignore[attr-defined]
+    how = recipe(optimizer="sgd")
+    ours = trained(Trainer([network], x, y, [how])).network(0)
+    theirs = by_torch(network, x, y, how)
+    for name, tensor in theirs.state_dict().items():
+        torch.testing.assert_close(ours.state_dict()[name], tensor, rtol=1e-9, atol=1e-11)
+    network[2].eval()  # type: ignore[index]
+    once, again = (trained(Trainer([network], x, y, [how])) for _ in range(2))
+    assert torch.equal(once.log_loss(), again.log_loss())
+
+
 @pytest.mark.parametrize("epochs", [None, 1])
 @pytest.mark.parametrize("make", [normalised, lambda seed: cases.convolutional(seed).double().train()])
 def test_batch_norm_in_train_mode_is_trained_as_torch_does_and_only_by_steps(
