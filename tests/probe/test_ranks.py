@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, distributed, multiprocessing, nn
+from torch import Tensor, distributed, nn
+from torch.multiprocessing.spawn import spawn
 
 import undertow as ut
 from undertow.measures.reading import Reading
@@ -51,7 +52,7 @@ def _train(rank: int, folder: str) -> None:
 
 @pytest.mark.skipif(not distributed.is_available(), reason="this PyTorch has no torch.distributed")
 def test_ranks_gather_at_the_end_what_one_of_them_could_not_afford_before(tmp_path: Path) -> None:
-    team = multiprocessing.spawn(_train, args=(str(tmp_path),), nprocs=2, join=False)
+    team = spawn(_train, args=(str(tmp_path),), nprocs=2, join=False)
     try:
         late = time.monotonic() + 60
         while not team.join(timeout=5):  # returns as soon as one of them has ended

@@ -68,8 +68,7 @@ def _convolved(
     dimensions: int,
 ) -> Tensor:
     """The value with lean derivatives, unless the call is one of the rare kinds that are left to autograd."""
-    plain = not isinstance(padding, str) and input.dim() == dimensions + 2
-    if not plain or _left_to_autograd(input, weight, bias):
+    if isinstance(padding, str) or input.dim() != dimensions + 2 or _left_to_autograd(input, weight, bias):
         return value()
     each = (_each(stride, dimensions), _each(padding, dimensions), _each(dilation, dimensions))
     layer = _Convolution(weight.detach(), *each, groups, tuple(input.shape), input.stride())
