@@ -3,7 +3,7 @@
 ‖v − v̂‖₂ goes forward: ε at the input, times ‖W‖₂ at a map, times the largest slope on the ball at an activation, and
 never more than the box of the limits allows. Each neuron of the next layer then moves by at most ‖w_i‖₂ times that.
 
-|f(z) − f(ẑ)| is at most |z − ẑ| times the largest slope *between* z and ẑ. Limits of a part of the ball may leave ẑ out,
+|f(z) − f(ẑ)| is at most |z − ẑ| times the largest slope between z and ẑ. Limits of a part of the ball may leave ẑ out,
 as those of a case do that x is not in: slopes are taken on the interval that has both.
 """
 
