@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -93,8 +92,8 @@ def conv_large(channels: int, side: int) -> nn.Sequential:
 
 def digits() -> Data:
     """Scikit-learn's digits, 64 pixels in [0, 1], 1,400 of them for training."""
-    data = load_digits()
-    x, y = torch.tensor(data.data / 16).float(), torch.tensor(data.target)
+    data = load("digits", split="all")
+    x, y = data.x.float().flatten(1), data.y
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
     x, y = x[order], y[order]
     return x[:1400], y[:1400], x[1400:], y[1400:]

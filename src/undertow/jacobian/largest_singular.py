@@ -85,7 +85,9 @@ def _lanczos(wide: Tensor, rtol: float, risk: float) -> tuple[Tensor, Tensor]:
         vector = (image / length.clamp_min(1e-30)[:, None]).masked_fill(closed[:, None], 0.0)
         off.append(length.masked_fill(closed, 0.0))
         if step + 1 >= min(look, small):
-            top, above = _top_and_room(torch.stack(diagonal, 1), torch.stack(off, 1), log_target)
+            # On the CPU: a GPU takes such small matrices one after the other, milliseconds each.
+            found = _top_and_room(torch.stack(diagonal, 1).cpu(), torch.stack(off, 1).cpu(), log_target)
+            top, above = (each.to(wide.device) for each in found)
             if step + 1 == small or bool((above <= 2 * rtol * top).all()):
                 break
             look = math.ceil(_LOOK_GROWTH * look)

@@ -16,7 +16,7 @@ _SIZES = by_scale(
     epochs=(1000, 6000, 40000),
     loss=(-1.0, -1.5, -1.5),
     every=(1000, 1000, 2000),
-    count=(1, 10, 50),
+    count=(1, 20, 50),
     noisy_count=(1, 10, 50),
     certify=(False, True, True),
     noisy_n=(20, 40, 1000),
@@ -25,7 +25,7 @@ _SIZES = by_scale(
     noisy_every=(200, 500, 1000),
     noise=([0.0, 0.4], [0.0, 0.2], [0.0, 0.2]),
     noisy_rate=(0.1, 0.1, 0.01),
-    probes=(120, 240, 240),
+    probes=(60, 240, 240),
     batch_size=(10, 10, 100),
 )
 

@@ -18,7 +18,8 @@ _SEEDS = list(range(10))
 _SIZES = by_scale(
     width=(30, 100, 100),
     thresholds=((40, 12), (160, 40, 20), (400, 80, 40, 20)),
-    momentum_thresholds=((40,), (100, 60), (200, 100)),
+    heavy_ball_thresholds=((40,), (100, 60), (200, 100)),
+    nesterov_thresholds=((40,), (60, 30), (200, 100)),
     epochs=(800, 6000, 40000),
     every=(200, 200, 400),
     loss_every=(50, 25, 50),
@@ -28,8 +29,8 @@ _SIZES = by_scale(
     linear_thresholds=((100, 20), (400, 80, 50), (1600, 400, 200)),
     image_thresholds=((20, 5), (40, 12, 6), (400, 200, 60, 20)),
     image_epochs=(200, 1500, 4000),
-    image_looks=(8, 25, 25),
-    activations=(["tanh", "relu"], ["tanh", "relu", "elu", "softplus"], ["tanh", "relu", "elu", "softplus"]),
+    image_looks=(5, 25, 25),
+    activations=(["tanh"], ["tanh", "relu", "elu", "softplus"], ["tanh", "relu", "elu", "softplus"]),
     beside=(0, 4, 20),
     entropy_thresholds=((6, 1), (6, 1), (200, 20)),
     entropy_epochs=(250, 2000, 20000),
@@ -103,7 +104,8 @@ def _with_momentum(name: Momentum) -> Part:
     @only_in("paper")
     def part(scale: Scale) -> dict[str, Any]:
         size = _SIZES[scale]
-        rates = rates_of(size.momentum_thresholds, beta=BETA, momentum=name)
+        own = size.heavy_ball_thresholds if name == "heavy-ball" else size.nesterov_thresholds
+        rates = rates_of(own, beta=BETA, momentum=name)
         return _chebyshev(scale, {"name": name, "momentum": BETA}, rates)
 
     return part
