@@ -24,9 +24,10 @@ CHECKS = {
     },
     "feature-averaging": {
         *("F-b.lemma", "F-f.d", "F-h", "F-h.d", "F-h.k", "F-r.pca-data", "F-s.robust", "F-t.early"),
+        "F-u.own",
     },
     "stable-rank": set[str](),
-    "margin": {"M-d", "M-i", "M-i.ball", "M-i.exact"},
+    "margin": {"M-d", "M-i", "M-i.ball", "M-i.exact", "M-i.exact-ball"},
     "optimisers": set[str](),
     "other-biases": set[str](),
 }

@@ -276,6 +276,19 @@ def test_no_point_of_a_ball_proved_by_cases_is_decided_otherwise(norm: float) ->
     assert float((found / nearest).mean()) > 0.95
 
 
+@pytest.mark.parametrize("reach", [1.51, 2.0, 3.0])
+def test_a_case_that_the_sample_is_not_in_is_proved_where_slopes_are_larger_on_the_way(reach: float) -> None:
+    """Where x ≤ 0 the second neuron stays below its kink, which it is above at x = 1: lengths must know both slopes."""
+    layers = [part for _ in range(3) for part in (nn.Linear(1, 1), nn.LeakyReLU(0.1))]
+    net = nn.Sequential(*layers, nn.Linear(1, 1)).double().requires_grad_(False)
+    for weight, value in zip(net.parameters(), (1, 0, 1, -0.5, 1, 1, 1, -0.945), strict=True):
+        weight.fill_(value)
+    x, y = torch.ones(1, 1).double(), torch.tensor([1])
+    assert float(net(x - 1.49)) > 0 > float(net(x - 1.51)), "the radius is 1.5"
+    bounds = LinearBounds(read_graph(Classifier(net), net, x), 2.0)
+    assert 1 < float(radii_by_cases(bounds, x, y, torch.tensor([reach]).double())) <= 1.5
+
+
 @pytest.mark.full
 def test_narrow_networks_are_certified_nearly_to_their_exact_radius_case_by_case() -> None:
     assert _narrow(range(1, 9), 3) > 0.98

@@ -2,11 +2,15 @@
 
 ‖v − v̂‖₂ goes forward: ε at the input, times ‖W‖₂ at a map, times the largest slope on the ball at an activation, and
 never more than the box of the limits allows. Each neuron of the next layer then moves by at most ‖w_i‖₂ times that.
+
+|f(z) − f(ẑ)| is at most |z − ẑ| times the largest slope between z and ẑ. Limits of a part of the ball may leave ẑ out,
+as those of a case do that x is not in: slopes are taken on the interval that has both.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -38,9 +42,14 @@ class BallLengths:
         return self._norms[index]
 
     def length(
-        self, index: int, eps: Tensor, lengths: dict[int, Tensor], limits: dict[int, Limits]
+        self,
+        index: int,
+        eps: Tensor,
+        lengths: dict[int, Tensor],
+        limits: dict[int, Limits],
+        values: Sequence[Tensor],
     ) -> Tensor:
-        """A bound (B,) of ‖v − v̂‖₂ of one operation's result, without the box of its own limits."""
+        """A bound (B,) of ‖v − v̂‖₂ of one operation's result, without the box of its own limits; ``values`` are v̂."""
         operation = self.graph.operations[index]
         given = [lengths[at] for at in operation.inputs]
         if isinstance(operation, InputValue):
@@ -49,7 +58,8 @@ class BallLengths:
             each = (norm * own for norm, own in zip(self.norms_of(index), given, strict=True))
             return sum(each, torch.zeros_like(eps)) * _ROUNDED
         if isinstance(operation, CurveOf):
-            least, most = slope_range(operation.curve, *limits[operation.inputs[0]])
+            (low, high), centre = limits[operation.inputs[0]], values[operation.inputs[0]]
+            least, most = slope_range(operation.curve, low.minimum(centre), high.maximum(centre))
             return torch.maximum(least.abs(), most.abs()).flatten(1).amax(1) * given[0] * _ROUNDED
         if isinstance(operation, LargestOf):
             counts = torch.bincount(operation.members[operation.members >= 0].flatten())

@@ -132,7 +132,7 @@ class LinearBounds:
                 low, high = torch.maximum(low, known[index][0]), torch.minimum(high, known[index][1])
             ball.limits[index] = low, high
             if self.lengths is not None:
-                length = self.lengths.length(index, eps, ball.lengths, ball.limits)
+                length = self.lengths.length(index, eps, ball.lengths, ball.limits, values)
                 ball.lengths[index] = self.lengths.within(length, values[index], (low, high))
         return ball
 

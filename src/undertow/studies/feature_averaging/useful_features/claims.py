@@ -27,6 +27,7 @@ _CHANCE = {"clusters": 0.5, "digits": 0.1, "mnist": 0.1}
     "F-u.own",
     "Cluster centres are robust features and their average is not, with E[y f] given the feature's own cluster.",
     "§2 (Definitions), conditioned",
+    check="orthogonal centres give E[y f] of √d and √(d/k) in closed form, and ε was put between them",
     points="own",
 )
 def centres_not_averages(frame: polars.DataFrame, points: str) -> Finding:

@@ -104,7 +104,7 @@ def rates(frame: polars.DataFrame) -> altair.TopLevelMixin:
         dashes={"measured": [1, 0], "theory's slope": [4, 3]},
         column="curve",
         own_y=True,
-        title="η = α/𝓛 in every step",
+        title="Steps of equal falls of log 𝓛",
         size=(280, 220),
     ).draw(both.sort("curve", "L", "x"))
 

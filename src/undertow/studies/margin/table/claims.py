@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import polars
 
@@ -19,6 +20,9 @@ CLAIMS = Claims(_TALK, parts=("table",), figure="margin-table")
 PUBLISHED = PublishedNumbers("Li 2024, the talk", parts=("table", "longest"))
 _BY = ["seed", "stop_below"]
 _THEOREM = "a theorem (Sokolic et al. 2017), beside radii that are solved or come from above"
+about_radii = partial(CLAIMS.add, figure="robust-curves")
+bounded = partial(about_radii, check=_THEOREM)
+beside_margin = partial(CLAIMS.add, source="Li 2024 talk, Margin and Robustness")
 
 
 @CLAIMS.add("M-g", "Training longer raises the normalised margin, from a loss of 10^-10 to one of 10^-20.")
@@ -32,8 +36,8 @@ def margin_rises(frame: polars.DataFrame, key: str = "normalised") -> Finding:
     return verdict(ratio, above=1.0, note=f"effect: ratio of normalised margins; means at {means}")
 
 
-@CLAIMS.add("M-h", "And makes the network slightly more robust, at training points.", figure="robust-curves")
-@CLAIMS.add("M-h.test", "And at test points.", parts=("table-test",), figure="robust-curves")
+@about_radii("M-h", "And makes the network slightly more robust, at training points.")
+@about_radii("M-h.test", "And at test points.", parts=("table-test",))
 def radius_rises(frame: polars.DataFrame) -> Finding:
     """Per seed the mean attacked radius of the longest training over that of the shortest.
 
@@ -56,24 +60,18 @@ def radius_rises(frame: polars.DataFrame) -> Finding:
 _AT = "10^{place:g}: {mean:.3g}"
 
 
-@CLAIMS.add(
-    "M-i", "R(z) ≥ q/β, with β the product of the layers' norms.", figure="robust-curves", check=_THEOREM
-)
-@CLAIMS.add("M-i.ball", "And with β proved over a ball.", figure="robust-curves", check=_THEOREM, side="ball")
-@CLAIMS.add(
+@bounded("M-i", "R(z) ≥ q/β, with β the product of the layers' norms.")
+@bounded("M-i.ball", "And with β proved over a ball.", side="ball")
+@bounded(
     "M-i.exact",
     "And of narrow networks, whose radii are solved.",
     parts=("clusters-trained",),
-    figure="robust-curves",
-    check=_THEOREM,
     radius="exact",
 )
-@CLAIMS.add(
+@bounded(
     "M-i.exact-ball",
     "And of these with β proved over a ball.",
     parts=("bounds",),
-    figure="robust-curves",
-    check=_THEOREM,
     side="ball",
     radius="exact",
 )
@@ -108,10 +106,8 @@ def constant_is_slower(frame: polars.DataFrame) -> Finding:
     return verdict(gain, above=0.5, note=note)
 
 
-@CLAIMS.add(
-    "M-n", "Robustness follows the margin, at training points.", parts=("table",), figure="robust-curves"
-)
-@CLAIMS.add("M-n.test", "And at test points.", parts=("table", "table-test"), figure="robust-curves")
+@about_radii("M-n", "Robustness follows the margin, at training points.")
+@about_radii("M-n.test", "And at test points.", parts=("table", "table-test"))
 def follows(frame: polars.DataFrame) -> Finding:
     """Per seed Spearman's correlation of normalised margin and mean attacked radius over its models."""
     margin = after_training(frame, "margins", "normalised").select(*_BY, margin="value")
@@ -159,10 +155,9 @@ def margins_and_errors(frame: polars.DataFrame, axis: str) -> polars.DataFrame:
     return margin.join(error, on=by).filter(polars.col("margin") > 0)
 
 
-@CLAIMS.add(
+@beside_margin(
     "M-p.trained",
     "An adversarially trained network has a smaller normalised margin and a larger radius.",
-    source="Li 2024 talk, Margin and Robustness",
     parts=("table", "adversarial"),
 )
 def adversarial_training(frame: polars.DataFrame) -> Finding:
@@ -181,15 +176,8 @@ def adversarial_training(frame: polars.DataFrame) -> Finding:
     )
 
 
-@CLAIMS.add(
-    "M-q", "Every training point is close to the boundary.", source="Li 2024 talk, Margin and Robustness"
-)
-@CLAIMS.add(
-    "M-q.test",
-    "And so is every test point.",
-    source="Li 2024 talk, Margin and Robustness",
-    parts=("table-test",),
-)
+@beside_margin("M-q", "Every training point is close to the boundary.")
+@beside_margin("M-q.test", "And so is every test point.", parts=("table-test",))
 def close(frame: polars.DataFrame) -> Finding:
     """Per seed the largest radius over half the distance to the nearest training point of another class."""
     table = radii_by_loss(frame).with_columns(value=polars.col("attacked") / polars.col("half"))
