@@ -239,6 +239,44 @@ def test_the_order_at_rest_and_the_fall_from_a_glorot_start(sign: int, verdict: 
     assert CLAIMS["R-m.falls"](polars.DataFrame(rows(-sign * 1.0))).verdict is verdict
 
 
+def test_a_glorot_start_without_its_neighbours_is_a_sentence() -> None:
+    rank = {("stable-rank", "hidden.weight"): lambda seed, t: 60.0 + seed - t}
+    gaussian = [
+        {**row, "epoch": row["step"], "part": "fixed-head"}
+        for init in INIT_SCALES
+        for row in rows_at(rank, activation="leaky-relu", std=init)
+    ]
+    glorot = [{**row, "epoch": row["step"], "part": "glorot", "value": 70.0} for row in rows_at(rank)]
+    together = polars.DataFrame(gaussian + glorot, infer_schema_length=None)
+    assert CLAIMS["R-m.beside"](together).verdict is Verdict.HOLDS
+    with pytest.raises(InputError, match="no record of the stable rank of leaky-relu networks"):
+        CLAIMS["R-m.beside"](polars.DataFrame(glorot))
+    with pytest.raises(InputError, match="no record of the stable rank from Frei"):
+        CLAIMS["R-m.beside"](polars.DataFrame(gaussian))
+
+
+def test_readings_within_an_epoch_are_drawn_over_steps() -> None:
+    def shown(steps_an_epoch: int) -> tuple[str, list[float]]:
+        moments = {
+            ("stable-rank", "hidden.weight"): lambda seed, t: 3.0 + seed - t,
+            ("stable-rank", "output.weight"): lambda *_: 1.0,
+            ("accuracy", ""): lambda *_: 0.5,
+            ("loss", "mean"): lambda *_: 0.1,
+        }
+        rows = rows_at(moments, activation="relu", std=1e-5)
+        frame = polars.DataFrame(rows).with_columns(epoch=polars.col("step") // steps_an_epoch)
+        figure = next(each for each in STUDY.figures if each.name == "fig4").draw(frame).to_dict()
+        top = figure["vconcat"][0]
+        field = top["spec"]["layer"][0]["encoding"]["x"]["field"]
+        return field, sorted({row[field] for row in figure["datasets"][top["data"]["name"]]})
+
+    assert shown(1)[0] == "epoch"
+    field, steps = shown(1000)
+    assert field == "step"
+    assert 0 not in steps, "a logarithmic axis has no place for it"
+    assert len(steps) > 1, "and not all at one epoch"
+
+
 def test_the_law_is_judged_by_networks_alone() -> None:
     def networks(off: float) -> polars.DataFrame:
         rows: list[dict[str, object]] = []

@@ -35,8 +35,11 @@ def measured(
 ) -> polars.DataFrame:
     """The records of a measure, of one key or of all, where ``axes`` have the values given.
 
-    An ``InputError`` says that there are none, of ``what``.
+    An ``InputError`` says that there are none, of ``what``; so it does where no record has such an axis.
     """
+    absent = InputError(f"no record of {what or key or measure}")
+    if not set(axes).issubset(frame.columns):
+        raise absent
     chosen = polars.col("measure") == measure
     if key is not None:
         chosen &= polars.col("key") == key
@@ -44,7 +47,7 @@ def measured(
         chosen &= polars.col(axis) == value
     rows = frame.filter(chosen)
     if rows.is_empty():
-        raise InputError(f"no record of {what or key or measure}")
+        raise absent
     return rows
 
 

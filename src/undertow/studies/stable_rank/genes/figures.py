@@ -15,6 +15,8 @@ from undertow.studies.stable_rank.rank_tables import by_start
 __all__ = ["FIGURES", "layers_and_scores"]
 
 FIGURES = Figures()
+_RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+_STEPS = (1, 10, 100, 1000, 10_000, 100_000)
 
 
 @FIGURES.add("fig2", "Stable rank and test accuracy, neuroblastoma", parts=("neuroblastoma",))
@@ -29,28 +31,34 @@ def rank_and_test(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 
 def layers_and_scores(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """Both layers' stable ranks on a logarithmic axis, below them test accuracy and loss; a column per activation."""
+    """Both layers' stable ranks, below them test accuracy and loss; a column per activation.
+
+    Over epochs; where readings are closer than epochs, over steps on a logarithmic axis, which has no place for step 0.
+    """
     rows = by_start(frame)
-    ranks = {
-        ("stable-rank", "hidden.weight"): "stable rank of W",
-        ("stable-rank", "output.weight"): "of the head",
-    }
-    scores = {("accuracy", ""): "test accuracy", ("loss", "mean"): "test loss"}
+    time = Axis("epoch")
+    if rows["step"].n_unique() > rows["epoch"].n_unique():
+        time, rows = Axis("step", log=True, ticks=_STEPS), rows.filter(polars.col("step") > 0)
     panels: altair.TopLevelMixin = altair.vconcat(
-        _rows(rows, ranks, log=True), _rows(rows, scores, log=False)
+        _panels(rows, "stable-rank", "hidden.weight", time, Axis("stable rank of W", log=True, ticks=_RANKS)),
+        _without_headings(_panels(rows, "stable-rank", "output.weight", time, Axis("of the head"))),
+        _without_headings(_panels(rows, "accuracy", "", time, Axis("test accuracy"))),
+        _without_headings(_panels(rows, "loss", "mean", time, Axis("test loss"))),
+        spacing=4,
     )
     return panels
 
 
-def _rows(rows: polars.DataFrame, names: dict[tuple[str, str], str], *, log: bool) -> Any:
-    chosen = [
-        rows.filter(polars.col("measure") == measure, polars.col("key") == key).select(
-            "activation", "seed", "init", "epoch", "value", curve=polars.lit(name)
-        )
-        for (measure, key), name in names.items()
-    ]
-    axis = Axis("", log=log)
-    plot = LinePlot(
-        x="epoch", y=axis, colour="init", column="activation", row="curve", own_y=True, size=(300, 130)
-    )
-    return plot.draw(polars.concat(chosen))
+def _panels(rows: polars.DataFrame, measure: str, key: str, time: Axis, up: Axis) -> Any:
+    shown = rows.filter(polars.col("measure") == measure, polars.col("key") == key)
+    shown = shown.sort("activation", descending=True, maintain_order=True)  # ReLU first, as in the report
+    name = str(time.title)
+    plot = LinePlot(x=name, x_axis=time, y=up, colour="init", column="activation", size=(300, 130))
+    return plot.draw(shown)
+
+
+def _without_headings(panels: Any) -> Any:
+    """The same below others, whose title and names of columns are its own."""
+    panels.title = altair.Undefined
+    panels.facet.column.header = None
+    return panels

@@ -96,7 +96,10 @@ def beside_gaussian(frame: polars.DataFrame) -> Finding:
 
 
 def _glorot(frame: polars.DataFrame) -> polars.DataFrame:
-    return before_and_after(curves(frame, "stable-rank", "hidden.weight", by=["seed"]), by=["seed"])
+    what = "the stable rank from Frei et al.'s start"
+    return before_and_after(
+        curves(frame, "stable-rank", "hidden.weight", by=["seed"], what=what), by=["seed"]
+    )
 
 
 for head, parts in (("trained head", ("main",)), ("fixed head", ("fixed-head",))):
