@@ -205,7 +205,8 @@ class Probe:
     def _take(self, due: Iterable[int], *, must: bool = False) -> list[Record]:
         """The readings of the measures that are due, in the order in which they were given."""
         due = list(due)
-        if not due:
+        # What a budget has left for the end each rank knows of its own measures alone, and all have to gather.
+        if not due and not (must and self.spread):
             return []  # between two measurements a step costs nothing, however large the network
         here = [index for index in due if measures_here(index, spread=self.spread)]
         choices = [(index, self._points(index, must)) for index in here]
