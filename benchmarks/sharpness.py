@@ -14,8 +14,8 @@ The power iteration takes Hessian products as they are usually written, by diffe
 every time, which is faster here than forward-over-reverse mode. "True" is a run at rtol = 10⁻³, whose value is far
 closer than its error says. Times are the processor's, because machines are shared.
 
-    python benchmarks/sharpness.py --runs 1000                 two CPU cores
-    python benchmarks/sharpness.py --only costs --data cifar10
+    PYTHONPATH=. python benchmarks/sharpness.py --runs 1000                 two CPU cores, networks of the tests
+    PYTHONPATH=. python benchmarks/sharpness.py --only costs --data cifar10
 """
 
 from __future__ import annotations
