@@ -43,12 +43,9 @@ def test_one_of_several_outputs_is_measured_as_if_it_were_alone(measure: Callabl
     x = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
     y = plain(x).argmax(1)
     assert measure(wordy, x, y) == pytest.approx(measure(plain, x, y), rel=1e-9)
-    doubled = nn.Sequential(*_layers()).eval()
-    with torch.no_grad():
-        doubled[2].weight *= 2
     other = measure(wordy, x, y, output=lambda found: found["logits"])
     assert other == pytest.approx(measure(plain, x, y), rel=1e-9)
-    if measure is not _sharpness:  # the second layer is another parameter of the doubled network
+    if measure is not _sharpness:  # whose loss may be as sharp by chance
         assert measure(wordy, x, y, output="doubled") != pytest.approx(other, rel=1e-3)
     assert not wordy._forward_hooks
     with pytest.raises(ut.UndertowError, match="did you mean 'logits'"):

@@ -59,17 +59,17 @@ _COSTS = {
 
 @pytest.mark.parametrize("cost", _COSTS)
 def test_the_share_is_kept_at_every_moment_once_the_pilot_is_paid_for(cost: str) -> None:
-    """The pilot is two calls on two points, of which nobody knew the price; nothing else may be owed, ever."""
+    """Nobody knew the price of the first call, on one point; nothing else may be owed, ever."""
     clock = Clock()
     each, fixed, first = _COSTS[cost]
     probe, budget = _probe(clock, [Slow(clock, each, fixed, first)], every=1)
-    pilot, training = 2 * (2 * each + fixed) + first, 0.0
-    for _ in range(6000):
+    pilot, training = each + fixed + first, 0.0
+    for step in range(6000):
         clock.now += 0.1
         training += 0.1
         probe.step()
         assert budget.spent <= max(0.05 * training, pilot) + 1e-9
-        assert budget.spent == 0 or 0.05 * training >= 0.1 - 1e-9  # the stated start
+        assert budget.spent == 0 or step >= 199  # the stated start
     affordable = 0.05 * training - pilot
     assert budget.spent >= 0.5 * affordable or each * 256 + fixed < 0.01  # and it is used
     points = [record.value for record in probe.records if record.measure == "budget"]
@@ -77,7 +77,7 @@ def test_the_share_is_kept_at_every_moment_once_the_pilot_is_paid_for(cost: str)
     assert points == [record.value for record in probe.records if record.measure == "slow"]
     assert min(points) >= 8  # pilots are not recorded
     if fixed > 20 * each:
-        assert max(points) >= 128  # a fixed price is found out, and then many points are taken
+        assert max(points) >= 64  # a fixed price is found out, and then many points are taken
 
 
 def test_neither_does_a_dear_measure_keep_cheap_ones_waiting_nor_they_use_up_what_it_saves() -> None:
@@ -86,15 +86,15 @@ def test_neither_does_a_dear_measure_keep_cheap_ones_waiting_nor_they_use_up_wha
     probe, budget = _probe(clock, [dear, cheap], every=1)
     training = 0.0
     for _ in range(10000):
-        clock.now += 0.1
-        training += 0.1
+        clock.now += 0.2
+        training += 0.2
         probe.step()
-        assert budget.spent <= max(0.05 * training, 7.0) + 1e-9
+        assert budget.spent <= max(0.05 * training, 4.5) + 1e-9
     taken = Counter(record.measure for record in probe.records)
-    assert taken["dear"] >= 3  # half of the share, less its pilot, pays for three readings of 5 s
+    assert taken["dear"] >= 3  # half of the share is 50 s, and a reading takes 5 s or more
     assert taken["cheap"] >= 40
     first = next(record.step for record in probe.records if record.measure == "cheap")
-    assert first < 2500  # the dear pilot takes 140 s of training to pay for
+    assert first < 2500  # the dear pilot takes 90 s of training to pay for
 
 
 def test_the_end_has_what_is_left_and_says_what_it_cannot_pay_for() -> None:
@@ -131,7 +131,7 @@ def test_a_measure_that_needs_more_points_than_a_pilot_has_is_measured_all_the_s
             return iter(found)
 
     probe, _ = _probe(clock, [Picky(clock, 0.001)], every=1)
-    for _ in range(100):
+    for _ in range(400):
         clock.now += 0.1
         probe.step()
     assert probe.records

@@ -15,20 +15,25 @@ from undertow.probe.cost_curve import CostCurve
 __all__ = ["Budget"]
 
 _FEWEST = 8  # points below which a mean over them says little
-_PILOT = 2  # points that a measure's price is learnt on
-_UNKNOWN = 0.1  # seconds that have to be there before a measure is tried of which nobody knows the price
+_LAST = 2  # points that the last reading may be on
+_PILOT = 1  # points that a measure's price is learnt on
+_UNKNOWN = 0.1  # seconds that a pilot is taken to cost before the first
+_STEPS = 10  # optimiser steps that it is taken to cost, where these are counted
 
 
 @dataclass
 class Budget:
     """Seconds that may be spent on measuring: ``share`` of what training has taken so far, less what was spent.
 
-    What a measure costs nobody knows before its first call. So it is first tried on two points, a *pilot*, once
-    training has earned a tenth of a second; the next unknown measure has to wait until that is paid for. From then on a
-    reading is taken when what it costs at most (:class:`CostCurve`) has been earned: on all points, or half, a
-    quarter, … down to eight; where not even those are paid for, it waits for the next moment that its schedule names.
-    At any moment the share is exceeded by no more than what one measure's pilot took, and once the pilots are paid
-    for, not at all, as far as costs grow no faster than the points.
+    What a measure costs nobody knows before its first call. So it is first tried on one point, a *pilot*, when that
+    could cost as much as ten steps of the training, a tenth of a second and the dearest pilot so far, and be within the
+    share: with 5 %, not before step 200. A first call is slower than others, and much of its price may be the same for
+    any number of points: pilots on two and four points follow, each once training has paid for it.
+
+    From then on a reading is taken when what it costs at most (:class:`CostCurve`) has been earned: on all points, or
+    half, a quarter, … down to eight; where not even those are paid for, it waits for the next moment that its schedule
+    names. At any moment the share is exceeded by no more than a first pilot took beyond what was expected of it, and
+    once that is paid for, not at all, as far as costs grow no faster than the points.
 
     Every measure has an account with an equal part of the share. It may use what others leave, but not what they save
     for a reading of their own: neither does an expensive measure keep cheap ones waiting, nor do they use up
@@ -39,11 +44,10 @@ class Budget:
     >>> budget.points("energy", 64), budget.pilot("energy", 64)      # nothing has been earned
     (None, None)
     >>> now[0] = 100.0
-    >>> budget.pilot("energy", 64)
-    2
-    >>> with budget.spending("energy", 2):
-    ...     now[0] += 0.5
-    >>> budget.points("energy", 64)     # 4.5 s are left, and 16 points take 4 s at most
+    >>> for seconds in (0.5, 0.25, 0.5):
+    ...     with budget.spending("energy", budget.pilot("energy", 64)):
+    ...         now[0] += seconds
+    >>> budget.points("energy", 64)     # 3.7 s are left, and 16 points take 2 s at most
     16
     """
 
@@ -51,6 +55,8 @@ class Budget:
     clock: Callable[[], float] = time.perf_counter
     measures: Sequence[str] = ()
     """Those that will be asked for; others get an account when they first are."""
+    steps: int = 0
+    """Of the optimiser, so far; 0 where nobody counts them."""
     costs: dict[str, CostCurve] = field(default_factory=dict)
     _spent: dict[str, float] = field(default_factory=dict)
     _most: dict[str, int] = field(default_factory=dict)
@@ -86,10 +92,20 @@ class Budget:
         return left - saved
 
     def pilot(self, measure: str, count: int) -> int | None:
-        """The points on which a measure of unknown price is tried now; None where it is known, or has to wait."""
-        if measure in self.costs or count <= _PILOT or self.available(measure) < _UNKNOWN / self._accounts:
+        """The points on which a measure's price is learnt now; None where it is known, or has to wait."""
+        known = self.costs.get(measure)
+        points = _PILOT if known is None else 2 * known.most
+        if points >= min(_FEWEST, count):
             return None
-        return _PILOT
+        cost = self._unknown() if known is None else known.bound(points)
+        return points if self.available(measure) >= cost else None
+
+    def _unknown(self) -> float:
+        """What a first call is taken to cost."""
+        training = self.clock() - self._begun - self.spent
+        pilots = [curve.bound(_PILOT) for curve in self.costs.values()]
+        steps = _STEPS * training / self.steps if self.steps else 0.0
+        return max(_UNKNOWN, steps, *pilots) / max(1, len(self._spent))
 
     def points(
         self, measure: str, count: int, *, fewest: int | None = None, last: bool = False
@@ -100,13 +116,15 @@ class Budget:
         everything that is left, and may be on two points.
         """
         self._most[measure] = count
-        smallest = min(_PILOT, count) if fewest is None else fewest
+        smallest = min(_LAST, count) if fewest is None else fewest
         fewest = min(_FEWEST, count) if fewest is None else fewest
         available = self.left if last else self.available(measure)
-        if measure not in self.costs:
-            enough = available >= _UNKNOWN / self._accounts and (last or smallest == fewest)
+        curve = self.costs.get(measure)
+        if curve is None:
+            enough = available >= self._unknown() and (last or smallest == fewest)
             return smallest if enough else None
-        curve = self.costs[measure]
+        if 2 * curve.most < fewest and not last:
+            return None
         least = smallest if last else curve.aim(fewest, count)
         choice = count
         while choice > least and curve.bound(choice) > available:
@@ -123,10 +141,6 @@ class Budget:
             seconds = self._now() - begun
             self._spent[measure] = self._spent.get(measure, 0.0) + seconds
             self.costs.setdefault(measure, CostCurve()).seen(points, seconds)
-
-    @property
-    def _accounts(self) -> int:
-        return max(1, len(self._spent))
 
     def _now(self) -> float:
         if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

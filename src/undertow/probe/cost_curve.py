@@ -26,12 +26,14 @@ class CostCurve:
     """
 
     seconds: dict[int, float] = field(default_factory=dict)
-    last: int = 0
-    """On how many points the last one was."""
 
     def seen(self, points: int, seconds: float) -> None:
-        self.last = points
         self.seconds[points] = seconds
+
+    @property
+    def most(self) -> int:
+        """The largest number of points that has been seen."""
+        return max(self.seconds)
 
     def bound(self, points: int) -> float:
         """Seconds that so many points take at most."""

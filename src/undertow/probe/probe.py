@@ -182,6 +182,8 @@ class Probe:
         due = list(due)
         if not due:
             return []  # between two measurements a step costs nothing, however large the network
+        if self.budget is not None:
+            self.budget.steps = self._step
         here = [index for index in due if measures_here(index, spread=self.spread)]
         found = self._readings(here, last=last)
         unpaid = [self.measures[index].name for index in here if last and self._measured[index] != self._step]
@@ -234,9 +236,9 @@ class Probe:
             return self._taken(seen, index, None)
         name, count, fewest = self._price(index)
         pilot = None if last or fewest is not None else self.budget.pilot(name, count)
-        for _ in range(0 if pilot is None else 2):  # a first call is slower than those after it
+        if pilot is not None:
             # Where so few points cannot be measured, a reading on more of them tells whether others can.
-            with self.budget.spending(name, pilot or 0), suppress(UndertowError):
+            with self.budget.spending(name, pilot), suppress(UndertowError):
                 self._taken(seen, index, pilot)
         points = self.budget.points(name, count, fewest=fewest, last=last)
         if points is None:
