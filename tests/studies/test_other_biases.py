@@ -49,6 +49,7 @@ def stops_at_the_edge(threshold: float, step: int) -> float:
         ("B-a.reaches-images", lambda threshold, step: min(10.0 + 2 * step, 0.9 * threshold), Verdict.FAILS),
         ("B-b.hovers-images", stops_at_the_edge, Verdict.HOLDS),
         ("B-b.hovers-images", lambda _, step: 10.0 + 2 * step, Verdict.FAILS),
+        ("B-b.hovers-images", lambda threshold, step: threshold * (1 if step else 40), Verdict.HOLDS),
         ("B-a.reaches-linear", lambda threshold, step: min(10.0 + 2 * step, 0.9 * threshold), Verdict.FAILS),
         ("B-b.hovers", stops_at_the_edge, Verdict.HOLDS),
         ("B-b.hovers-linear", stops_at_the_edge, Verdict.HOLDS),

@@ -32,12 +32,12 @@ STUDY = Study(
     summary="Gradient descent aligns neighbouring layers: their co-correlation ϱ rises, most of all in wide networks "
     "with a small start, and with it the Dirichlet energy that makes a network fragile.",
     costs={
-        "smoke": "490 small trials on digits, about 30 s on two cores",
-        "laptop": "930 trials on up to 3,840 images of MNIST (Fashion-MNIST or digits where it is not on this "
-        "machine); about 5 minutes on two cores",
+        "smoke": "610 small trials on digits, about 45 s on two cores",
+        "laptop": "1,160 trials on up to 3,840 images of MNIST (Fashion-MNIST or digits where it is not on this "
+        "machine), 14 of them small residual networks on CIFAR-10; about 10 minutes on two cores",
         "paper": "240 networks on all of MNIST, about 4 minutes on one H200; the paper's whole grid of 140 with one "
         "seed, 5 minutes and as long again for the attacks; smaller parts beside them, and 680 networks on digits, "
-        "MNIST and CIFAR-10 trained in other ways",
+        "MNIST and CIFAR-10 trained in other ways, and 14 deep networks on CIFAR-10",
     },
     variants={
         "paper": "one logit, parity, head ±1/√m, unit-norm inputs",

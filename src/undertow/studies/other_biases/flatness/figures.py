@@ -7,6 +7,7 @@ import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
+from undertow.drawing.panels import labelled
 from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.readings import after_training, stacked
 from undertow.studies.kit.statements import Figures
@@ -42,8 +43,9 @@ def at_equal_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
 )
 def with_label_noise(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Two panels over training, a line for each standard deviation of the noise."""
-    table = traces(frame).with_columns(noise=polars.format("σ = {}", "label_noise"))
-    names = {"value": "tr H", "loss": "training loss, labels without noise"}
+    table = traces(frame)
+    table = table.with_columns(noise=polars.format("σ = {}", labelled(table["label_noise"])))
+    names = {"value": "tr H", "loss": "loss on labels without noise"}
     both = stacked(table, names, by=["noise", "seed", "step"])
     return LinePlot(
         x="step",

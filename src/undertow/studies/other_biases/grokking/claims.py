@@ -12,18 +12,26 @@ from undertow.studies.kit.per_seed import by_value, mean, slopes, verdict
 from undertow.studies.kit.readings import compared, measured, present
 from undertow.studies.kit.statements import Claims
 
-__all__ = ["CLAIMS", "FITTED", "GENERALISES", "jumps"]
+__all__ = ["CLAIMS", "FITTED", "GENERALISES", "HALF", "ON_IMAGES", "jumps"]
 
 _AXES, step, value = (
     ["weight_decay", "gain", "learning_rate", "seed"],
     polars.col("step"),
     polars.col("value"),
 )
-FITTED, GENERALISES, LONG_AFTER = 0.99, 0.9, 3.0
+FITTED, GENERALISES, ON_IMAGES, HALF, LONG_AFTER = 0.99, 0.9, 0.8, 0.5, 3.0
 CLAIMS = Claims("Power et al. 2022; Liu et al. 2023", parts=("grokking",), figure="grokking")
 about_delay = partial(CLAIMS.add, source="Liu et al. 2023; Lyu et al. 2024", figure="grokking-delay")
-about_descent = CLAIMS.on("grokking-descent", source="Lyu et al. 2024")
-about_transformer = CLAIMS.on("grokking-transformer", source="Power et al. 2022; Nanda et al. 2023")
+about_descent = CLAIMS.on(
+    "grokking-descent",
+    source="Lyu et al. 2024",
+    hindsight="two starts were looked at when rate and decay were chosen",
+)
+about_transformer = CLAIMS.on(
+    "grokking-transformer",
+    source="Power et al. 2022; Nanda et al. 2023",
+    hindsight="rate, decay and start were chosen on two to four starts",
+)
 through_jump = partial(CLAIMS.add, figure="grokking-through")
 
 
@@ -51,8 +59,9 @@ def jumps(frame: polars.DataFrame, *, generalises: float = GENERALISES) -> polar
     "B-h.images",
     "The same on images, from eight times the usual start.",
     source="Liu et al. 2023",
-    generalises=0.8,
-    hindsight="rate and decay were chosen on three starts, after a decay that left no time between the two",
+    generalises=ON_IMAGES,
+    hindsight="rate and decay were chosen on three starts, after it had failed with a decay that left no time "
+    "between the two",
 )
 def long_after(frame: polars.DataFrame, generalises: float = GENERALISES) -> Finding:
     """Per seed steps until it generalises over steps until it has fitted; smallest start, largest decay."""
@@ -103,11 +112,11 @@ def delays(frame: polars.DataFrame, axis: str) -> Finding:
 @about_descent(
     "B-i.limit",
     "Under gradient descent on homogeneous networks the delay is log α/λ: its slope in log α, times λ, is 1.",
-    hindsight="two starts were looked at when rate and decay were chosen",
+    hindsight="line, rate and decay were written after a look at two starts",
 )
 def delay_in_log_start(frame: polars.DataFrame) -> Finding:
     """Per seed the slope of ηλ·steps, until half of the other pairs are right, against log α."""
-    table = jumps(frame, generalises=0.5).drop_nulls("generalises")
+    table = jumps(frame, generalises=HALF).drop_nulls("generalises")
     time = polars.col("generalises") * polars.col("learning_rate") * polars.col("weight_decay")
     table = table.with_columns(time=time, log_start=polars.col("gain").log())
     means = by_value(table, "gain", value="time", form="{place:.3g}: {mean:.2f}")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import altair
 import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
+from undertow.drawing.panels import labelled
+from undertow.studies.kit.exact_tests import median_interval
 from undertow.studies.kit.readings import measured
 from undertow.studies.kit.statements import Figures
-from undertow.studies.other_biases.grokking.claims import FITTED, GENERALISES, jumps
+from undertow.studies.other_biases.grokking.claims import FITTED, GENERALISES, HALF, ON_IMAGES, jumps
 
 __all__ = ["FIGURES"]
 
@@ -20,50 +24,60 @@ _SEEN, _OTHERS = "seen in training", "others"
 
 
 def _setting(table: polars.DataFrame) -> polars.DataFrame:
-    """With a column ``setting``, "α = 1.4, λ = 3": what of the two the networks differ in."""
-    axes = [(name, sign) for name, sign in (("gain", "α"), ("weight_decay", "λ")) if name in table.columns]
-    words = [polars.format(f"{sign} = {{}}", polars.col(name).round_sig_figs(2)) for name, sign in axes]
+    """With a column ``setting``, "α = 1.4, λ = 3": what of the two the networks differ in, or both."""
+    there = [(name, sign) for name, sign in (("gain", "α"), ("weight_decay", "λ")) if name in table.columns]
+    axes = [(name, sign) for name, sign in there if table[name].n_unique() > 1] or there
+    words = [polars.format(f"{sign} = {{}}", labelled(table[name].round_sig_figs(2))) for name, sign in axes]
+    ordered = [name for name, _ in axes]
     return table.with_columns(setting=polars.concat_str(words, separator=", ")).sort(
-        [name for name, _ in axes]
+        ordered, maintain_order=True
     )
 
 
 @FIGURES.add(
-    "grokking", "Accuracy on the pairs seen and on the others over training", what="addition mod p, AdamW"
+    "grokking", "Accuracy on the pairs seen and on the others over training", what="Addition mod p, AdamW"
 )
 @FIGURES.add(
     "grokking-transformer",
     "The same of a transformer",
     parts=("grokking-transformer",),
-    what="addition mod p, a transformer, AdamW",
+    what="Addition mod p, a transformer, AdamW",
 )
 @FIGURES.add(
     "grokking-without-decay",
     "The same without weight decay, steps in units of the loss",
     parts=("grokking-without-decay",),
-    what="addition mod p, two-layer ReLU networks, no decay",
+    what="Addition mod p, two-layer ReLU networks, no decay",
 )
 @FIGURES.add(
     "grokking-descent",
     "The same of two-layer networks under gradient descent with weight decay, by scale of the start",
     parts=("grokking-descent",),
-    what="addition mod p, two-layer ReLU networks, gradient descent; time is ηλ·steps, and log α what theory says",
+    what="Addition mod p, two-layer ReLU networks, gradient descent",
+    rules=(HALF, GENERALISES, FITTED),
     in_time=True,
 )
 @FIGURES.add(
     "grokking-images",
     "The same on few images, from eight times the usual start",
     parts=("grokking-images",),
-    what="images, square loss, AdamW",
+    what="Images, square loss, AdamW",
+    rules=(ON_IMAGES, FITTED),
 )
-def accuracies(frame: polars.DataFrame, what: str, in_time: bool = False) -> altair.TopLevelMixin:
-    """The two curves of every paper on grokking, a panel for each start and decay."""
+def accuracies(
+    frame: polars.DataFrame,
+    what: str,
+    rules: Sequence[float] = (GENERALISES, FITTED),
+    in_time: bool = False,
+) -> altair.TopLevelMixin:
+    """The two curves of every paper on grokking, a panel for each start and decay; medians, as claims are judged."""
     names = {"seen": _SEEN, "unseen": _OTHERS}
     chosen = measured(frame, "late-generalisation").filter(polars.col("key").is_in(list(names)))
     table = chosen.with_columns(curve=polars.col("key").replace_strict(names)).filter(polars.col("step") > 0)
     if in_time:
         rates = polars.col("learning_rate") * polars.col("weight_decay")
         table = table.with_columns(time=polars.col("step") * rates)
+    table = _setting(table)
     return LinePlot(
         x="time" if in_time else "step",
         x_axis=Axis("ηλ·steps") if in_time else _STEPS,
@@ -71,11 +85,12 @@ def accuracies(frame: polars.DataFrame, what: str, in_time: bool = False) -> alt
         colour="curve",
         colours=list(names.values()),
         column="setting",
-        wrap=2,
-        rules=[GENERALISES, FITTED],
+        wrap=3 if table["setting"].n_unique() == 3 else 2,
+        rules=rules,
+        interval=median_interval,
         title=what,
         size=_SIZE,
-    ).draw(_setting(table))
+    ).draw(table)
 
 
 @FIGURES.add("grokking-delay", "Steps until other pairs are right, by scale of the start and weight decay")
@@ -110,32 +125,37 @@ _RADII = {
 
 
 @FIGURES.add(
-    "grokking-through", "Margin, frequencies, rank, radius, energy and ϱ through the jump", readings=_THROUGH
+    "grokking-through",
+    "Margin, frequencies, rank, radius, energy and ϱ through the jump",
+    readings=_THROUGH,
+    axis=_STEPS,
 )
 @FIGURES.add(
     "grokking-descent-radii",
     "Radii of two attackers through the jump, gradient descent",
     parts=("grokking-descent",),
     readings=_RADII,
+    axis=Axis("step"),
 )
-def through(frame: polars.DataFrame, readings: dict[str, tuple[str, str]]) -> altair.TopLevelMixin:
+def through(
+    frame: polars.DataFrame, readings: dict[str, tuple[str, str]], axis: Axis
+) -> altair.TopLevelMixin:
     """A panel for each reading over training."""
+    columns = ["seed", "step", "gain", "weight_decay", "value"]
     tables = [
-        measured(frame, *reading).select(
-            "seed", "step", "gain", "weight_decay", "value", panel=polars.lit(name)
-        )
+        _setting(measured(frame, *reading).select(*columns, panel=polars.lit(name)))
         for name, reading in readings.items()
     ]
-    table = _setting(polars.concat(tables).filter(polars.col("step") > 0))
     return LinePlot(
         x="step",
-        x_axis=_STEPS,
+        x_axis=axis,
         y="",
         colour="setting",
+        colours=tables[0]["setting"].unique(maintain_order=True).to_list(),
         column="panel",
         wrap=2,
         own_y=True,
-        points=True,
+        points=not axis.log,  # few readings, far apart
         title="Addition mod p",
         size=_SIZE,
-    ).draw(table.sort("panel", maintain_order=True))
+    ).draw(polars.concat(tables).filter(polars.col("step") > 0))
