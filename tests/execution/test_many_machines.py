@@ -166,6 +166,18 @@ def test_groups_ask_for_a_gpu_where_workers_declare_one(
     assert fingerprint(store) == alone
 
 
+def test_a_sweep_that_no_worker_comes_to_can_be_stopped(tmp_path: Path, scheduler: str) -> None:
+    asked: list[int] = []
+
+    def stop() -> bool:
+        asked.append(1)
+        return len(asked) > 3
+
+    outcome = sweep(Store(tmp_path), slow_enough(), engine=engine("dask", address=scheduler), stop=stop)
+    assert outcome.interrupted
+    assert outcome.finished == 0
+
+
 def _can_hide_folders() -> bool:
     if shutil.which("unshare") is None:
         return False

@@ -7,9 +7,32 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from undertow.jacobian.lean_derivatives import LeanDerivatives
 from undertow.jacobian.operator import AutogradOperator
+
+
+class FromTheInput(nn.Module):
+    """A convolution and a normalisation whose weights are computed from each sample."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernel, self.scale = nn.Linear(9, 4 * 3), nn.Linear(9, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        kernels = self.kernel(x.flatten(1)).view(-1, 1, 3)
+        y = functional.conv1d(x.view(1, len(x), 9), kernels, groups=len(x))
+        scales = self.scale(x.flatten(1)).flatten()
+        mean, var = torch.zeros_like(scales), torch.full_like(scales, 2.0)
+        return functional.batch_norm(y, mean.detach(), var.detach(), scales).view(len(x), -1)
+
+
+class Checkpointed(nn.Sequential):
+    def forward(self, x: Tensor) -> Tensor:
+        return checkpoint(super().forward, x, use_reentrant=False)  # type: ignore[no-any-return]
+
 
 _LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "one channel, long kernel": (lambda: nn.Conv2d(1, 6, (16, 1), stride=(4, 1)), (1, 64, 1)),
@@ -29,6 +52,11 @@ _LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
             nn.Conv2d(3, 8, 3), nn.ReLU(inplace=True), _moved(nn.BatchNorm2d(8)), nn.ReLU(inplace=True)
         ),
         (3, 9, 9),
+    ),
+    "weights from the input": (FromTheInput, (1, 9)),
+    "computed again": (
+        lambda: Checkpointed(nn.Conv1d(1, 4, 3), _moved(nn.BatchNorm1d(4)), nn.ReLU(), nn.Conv1d(4, 2, 3)),
+        (1, 9),
     ),
     "two of them": (
         lambda: nn.Sequential(nn.Conv2d(3, 8, 3), _moved(nn.BatchNorm2d(8)), nn.ReLU(), nn.Conv2d(8, 3, 3)),

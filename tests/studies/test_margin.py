@@ -50,6 +50,8 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
         if part.startswith("slab"):
             margin = 1 + (std if good else -0.5 * (std > 0.5))
         normalised = margin * wobble if part in ("table", "starts") or part.startswith("slab") else smoothed
+        if part == "mixed":
+            normalised = (1 + axes["share"]) ** (-1 if good else 1)
         if part.startswith("clusters"):
             normalised = 2.0 if good else 0.01
         if part == "adversarial":
@@ -71,7 +73,9 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
             ("hard-margin", "duals"): (1e-3 if good else 0.5) * wobble,
             ("direction", "since-start"): 1.0 + time,
             ("direction", "since-last"): (0.05 / (1 + 9 * time) if good else 5.0 * 3**time) * (time > 0),
-            ("accuracy", ""): 0.9 - 0.4 * std,
+            ("accuracy", ""): 0.9 - 0.4 * axes.get("share", std),
+            ("feature-coefficients", "aligned"): 0.99 if good else 0.1,
+            ("feature-coefficients", "cross_share"): 0.1,
             ("linear-likeness", "linearity"): 0.99 if good else 0.5,
             ("margin-basin", "back"): 1.0 * wobble if good else 0.1,
         }

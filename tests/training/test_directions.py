@@ -449,3 +449,36 @@ def test_steady_steps_lower_the_log_loss_by_their_rate_and_keep_the_time() -> No
     short = Recipe(**{**how.model_dump(), "optimizer": SteadyDescent(longest=1e-3), "epochs": 1})
     moved = trained(Trainer([net], x, y, [short])).network(0).get_parameter("output.weight")
     assert float(moved.detach()) == pytest.approx(50 * 1.001)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_network_that_has_ended_stays_where_steady_steps_left_it(dtype: str) -> None:
+    """Its gradient and its rate are 0, and 0/0 is no number. What records say of its rate is that of its last step."""
+    x, y = data()
+    x, y = x.flatten(1), 2.0 * (y > 0) - 1
+    start = torch.Generator().manual_seed(0)
+    networks = [mlp(inputs=x.shape[1], widths=[8], outputs=1, generator=start) for _ in range(2)]
+
+    def make() -> Trainer:
+        rates = {"optimizer": "steady-gd", "objective": "log-loss", "stop_below": -1.0, "epochs": 120}
+        hows = [
+            Recipe(learning_rate=rate, loss="logistic", dtype=dtype, **rates)  # type: ignore[arg-type]
+            for rate in (0.5, 0.001)
+        ]
+        return Trainer(networks, x, y, hows)
+
+    one = make()
+    while not one.finished()[0]:
+        one.advance(8)
+    state, rate = one.state(), one.told()[0]["log10_rate"]
+    two = make()
+    two.restore(state)
+    for each in (one, two):
+        each.advance(3)
+        assert each.members()[0].status == "finished"
+        assert each.told() == one.told()
+    for name, tensor in one.state().items():
+        assert torch.equal(tensor, two.state()[name])
+        if name.startswith("weights."):
+            assert torch.equal(tensor[0], state[name][0])
+    assert math.isfinite(rate)

@@ -322,12 +322,38 @@ def test_failures_name_the_way_out() -> None:
         Trainer([net], x, y, [recipe()]).advance(-1)
 
 
-def normalised(seed: int) -> nn.Module:
+def normalised(seed: int) -> nn.Sequential:
     """A network of linear layers with BatchNorm between them, in train mode."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers = (nn.Flatten(), nn.Linear(32, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3))
         return nn.Sequential(*layers).double().train()
+
+
+def test_a_run_taken_back_normalises_as_its_step_does() -> None:
+    x, y = data()
+    hows = [recipe(optimizer="sgd", batch_statistics_epochs=1)]
+    trainer = Trainer([normalised(0)], x, y, hows)
+    start = trainer.state()
+    once = trained(trainer).state()
+    trainer.restore(start)
+    assert all(torch.equal(tensor, once[name]) for name, tensor in trained(trainer).state().items())
+
+
+def test_every_module_trains_in_the_mode_it_was_given_in() -> None:
+    """A Dropout in eval mode stays off, and a BatchNorm keeps its statistics, whatever is in train mode around them."""
+    x, y = data()
+    network = normalised(0)
+    network.insert(5, nn.Dropout(0.9).eval())
+    network.insert(6, nn.BatchNorm1d(3).double().eval())
+    how = recipe(optimizer="sgd")
+    ours = trained(Trainer([network], x, y, [how])).network(0)
+    theirs = by_torch(network, x, y, how)
+    for name, tensor in theirs.state_dict().items():
+        torch.testing.assert_close(ours.state_dict()[name], tensor, rtol=1e-9, atol=1e-11)
+    network[2].eval()
+    once, again = (trained(Trainer([network], x, y, [how])) for _ in range(2))
+    assert torch.equal(once.log_loss(), again.log_loss())
 
 
 @pytest.mark.parametrize("epochs", [None, 1])

@@ -11,6 +11,7 @@ from undertow.data.fourier_sum import FourierSumData
 from undertow.data.linear_map import LinearMapData
 from undertow.data.lower_bound import LowerBoundData
 from undertow.data.matrix_entries import MatrixEntriesData
+from undertow.data.mixed_labels import MixedLabelsData
 from undertow.data.mixture import MixtureData
 from undertow.data.modular_addition import ModularAdditionData
 from undertow.data.named_data import NamedData
@@ -43,6 +44,7 @@ DATA_SETS: tuple[type[DataSection], ...] = (
     SparseSignsData,
     FeaturesData,
     RelabelledData,
+    MixedLabelsData,
     NamedData,
     TableData,
 )

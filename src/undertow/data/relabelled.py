@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import SerializeAsAny, ValidationError, field_validator
 from torch import Tensor
 
-from undertow.core.sections import Count, NonNegative, Positive, Seed
+from undertow.core.sections import Count, NonNegative, Positive
 from undertow.core.streams import stream
-from undertow.core.validation import refusal
-from undertow.data.data_section import DataSection, Split, section_named
+from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
+from undertow.data.derived import DerivedData
 from undertow.models import mlp
 from undertow.training import Recipe, Trainer
 from undertow.training.adversarial import AdversarialTraining, worst_nearby
@@ -22,7 +21,7 @@ from undertow.training.mapped import stack_networks
 __all__ = ["RelabelledData"]
 
 
-class RelabelledData(DataSection):
+class RelabelledData(DerivedData):
     """The training points of ``of``, each moved within ``eps`` (L2) toward a target class and labelled by it.
 
     What it moves toward is where a network sees its target: fully connected, one hidden layer of ``width``, trained on
@@ -32,7 +31,6 @@ class RelabelledData(DataSection):
     """
 
     name: Literal["relabelled"]
-    of: SerializeAsAny[DataSection]
     targets: Literal["random", "deterministic"] = "random"
     eps: NonNegative = 0.5
     steps: Count = 50
@@ -40,19 +38,6 @@ class RelabelledData(DataSection):
     epochs: Count = 20
     learning_rate: Positive = 0.003
     batch_size: Count = 100
-    seed: Seed | None = None
-
-    @field_validator("of", mode="before")
-    @classmethod
-    def _named(cls, value: Any) -> Any:
-        """Any data set by its table."""
-        if not isinstance(value, dict):
-            return value
-        kind = section_named(value.get("name"))
-        try:
-            return kind.model_validate(value)
-        except ValidationError as error:
-            raise ValueError(str(refusal(kind, error, value))) from None
 
     def build(self) -> Dataset:
         source = self.of.build()
@@ -73,18 +58,8 @@ class RelabelledData(DataSection):
         like = dataset if "centres" in dataset.details else self.of.build()
         return self.of.points(like, split=split or "test", limit=limit)
 
-    def with_seed(self, seed: int) -> Self:
-        own = seed if self.seed is None else self.seed
-        return self.model_copy(update={"seed": own, "of": self.of.with_seed(own)})
-
-    def check_split(self, split: Split | None) -> None:
-        self.of.check_split(split)
-
     def files_read(self, split: Split | None) -> set[tuple[str, Split]]:
         return self.of.files_read(split or "test")
-
-    def least_shape(self) -> tuple[int, int]:
-        return self.of.least_shape()
 
     def _targets(self, source: Dataset) -> Tensor:
         if self.targets == "deterministic":

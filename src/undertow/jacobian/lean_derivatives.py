@@ -24,6 +24,9 @@ __all__ = ["LeanDerivatives"]
 
 _CONVOLUTIONS: dict[Callable[..., Tensor], int] = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 _FEW_CHANNELS = 4
+_hooks = getattr(
+    torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _: None
+)  # not in older PyTorch
 
 
 class LeanDerivatives(TorchFunctionMode):
@@ -56,7 +59,7 @@ def _convolved(
     value: Callable[[], Tensor],
     input: Tensor,
     weight: Tensor,
-    bias: Tensor | None = None,  # noqa: ARG001 - the derivative does not depend on it
+    bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
     padding: str | int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
@@ -65,12 +68,23 @@ def _convolved(
     dimensions: int,
 ) -> Tensor:
     """The value with lean derivatives, unless the call is one of the rare kinds that are left to autograd."""
-    if isinstance(padding, str) or input.dim() != dimensions + 2 or not input.requires_grad:
+    if isinstance(padding, str) or input.dim() != dimensions + 2 or _left_to_autograd(input, weight, bias):
         return value()
     each = (_each(stride, dimensions), _each(padding, dimensions), _each(dilation, dimensions))
     layer = _Convolution(weight.detach(), *each, groups, tuple(input.shape), input.stride())
     found: Tensor = _Convolved.apply(input, value, layer)  # type: ignore[no-untyped-call]
     return found
+
+
+def _left_to_autograd(input: Tensor, *weights: Tensor | None) -> bool:
+    """Whether derivatives here are not those in the input alone, or have to be taken as they always are.
+
+    Weights that are computed may be computed from the input (dynamic convolutions, conditional normalisation). A
+    checkpoint runs its part of the network again when derivatives are taken, outside of here, and wants it to keep then
+    what it kept before.
+    """
+    computed = any(weight is not None and weight.grad_fn is not None for weight in weights)
+    return computed or not input.requires_grad or _hooks(False) is not None
 
 
 def _each(setting: int | Sequence[int], dimensions: int) -> list[int]:
@@ -84,13 +98,13 @@ def _normalised(
     running_mean: Tensor | None,
     running_var: Tensor | None,
     weight: Tensor | None = None,
-    bias: Tensor | None = None,  # noqa: ARG001
+    bias: Tensor | None = None,
     training: bool = False,
     momentum: float = 0.1,  # noqa: ARG001
     eps: float = 1e-5,
 ) -> Tensor:
     """The value with lean derivatives in eval mode; statistics of the batch are left to autograd."""
-    if training or running_mean is None or running_var is None or not input.requires_grad:
+    if training or running_mean is None or running_var is None or _left_to_autograd(input, weight, bias):
         return value()
     with torch.no_grad():
         scale = (running_var + eps).rsqrt()

@@ -47,7 +47,9 @@ class MappedNetworks(Ensemble):
         self.batch_statistics = any(
             module.training and isinstance(module, _BATCH_NORMS) for module in networks[0].modules()
         )
-        self._template.train(networks[0].training and not self.batch_statistics)
+        self._in_train_mode = [module for module in self._template.modules() if module.training]
+        if self.batch_statistics:
+            self._template.eval()
         # Also once statistics are frozen: captured steps of either kind are then made of the same kernels.
         self._apply = over_members(self._template, one_by_one=self.batch_statistics)
         # Gradients by each member's own weights are added where they belong: of a stack they would be copied first.
@@ -76,13 +78,15 @@ class MappedNetworks(Ensemble):
         return self.outputs(self.weights, x, own=False)
 
     def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, tuple[Tensor, list[Tensor]]]:
-        self._template.train(self._template.training or self.batch_statistics)
+        if not self.batch_statistics:
+            logits, trained = self._recorded(x, own=own)
+            return logits.detach(), (logits, trained)
+        for module in self._in_train_mode:
+            module.training = True
         try:
-            with torch.enable_grad():
-                logits, trained = self._recorded(x, own=own)
+            logits, trained = self._recorded(x, own=own)
         finally:
-            if self.batch_statistics:
-                self._template.eval()
+            self._template.eval()
         return logits.detach(), (logits, trained)
 
     def backward(
@@ -96,6 +100,7 @@ class MappedNetworks(Ensemble):
             places = [place[member] for member in range(self.size) for place in places]
         torch._foreach_add_(places, torch.autograd.grad(logits, trained, slopes))
 
+    @torch.enable_grad()
     def _recorded(self, x: Tensor, *, own: bool) -> tuple[Tensor, list[Tensor]]:
         """Logits for autograd, and the leaves that they depend on: of each member, or of all as one."""
         if self._each is None:

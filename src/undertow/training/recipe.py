@@ -152,6 +152,10 @@ class TrainingSection(Section):
             raise ValueError(
                 f"the rate {self.rate.name} divides the loss by its own frame: leave objective out"
             )
+        if self.direction.varies and self.rate.revocable:
+            raise ValueError(
+                f"{name} and the rate {self.rate.name} both decide how long steps are: choose one"
+            )
         if self.batch_statistics_epochs is not None and self.rate.revocable:
             raise ValueError(
                 f"the rate {self.rate.name} counts epochs for each network: leave batch_statistics_epochs out"

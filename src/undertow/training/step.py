@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from undertow.core.errors import StoreError
 from undertow.training.attempts import Attempts
 from undertow.training.batches import Batches
 from undertow.training.directions import per_member
@@ -19,6 +18,7 @@ from undertow.training.loss_units import LossUnits
 from undertow.training.penalised import PenaltyGradients
 from undertow.training.rates import Constant, Horizon
 from undertow.training.recipe import Recipe
+from undertow.training.states import put_back
 
 __all__ = ["NEVER", "Step"]
 
@@ -47,7 +47,8 @@ class Step:
         self._loss, self._rule, self._direction = recipe.loss, recipe.rate, recipe.direction
         self._x, self._y = batches.x, batches.y
         lasting = recipe.batch_statistics_epochs
-        self._freeze_at = NEVER if lasting is None else lasting * batches.per_epoch
+        self._statistics_until = NEVER if lasting is None else lasting * batches.per_epoch
+        self._statistics = ensemble.batch_statistics
         self._horizon = Horizon(recipe.epochs, batches.per_epoch, self._ignorance())
         self._base = torch.tensor(
             [r.learning_rate for r in recipes], dtype=torch.float64, device=ensemble.device
@@ -102,7 +103,7 @@ class Step:
             rates = torch.where(running, self._present_rates(), 0.0)
             stretch = self._direction.stretch(self.ensemble.weights, self._gradients, rates)
             if stretch is not None:
-                self._stretch.copy_(stretch)
+                self._stretch.copy_(stretch.where(running, self._stretch))
                 rates = rates * stretch
             self._sum_time(running)
             self._direction.step(self.ensemble.weights, self._gradients, self._memory, rates)
@@ -117,12 +118,11 @@ class Step:
         assert self.attempts is not None, "only where epochs may be taken back"
         return self.attempts.settle(self.log_loss(), self.watch.out, self.log_rates())
 
-    def freeze_statistics(self, step: int) -> bool:
-        """Where from this step on BatchNorm is to keep its running statistics, see to it; whether that is news."""
-        news = step >= self._freeze_at and self.ensemble.batch_statistics
-        if news:
-            self.ensemble.batch_statistics = False
-        return news
+    def use_statistics_of(self, step: int) -> bool:
+        """Normalise by the batch, or by the running statistics, as this step is to; whether that is news."""
+        before = self.ensemble.batch_statistics
+        self.ensemble.batch_statistics = self._statistics and step < self._statistics_until
+        return self.ensemble.batch_statistics != before
 
     def look_for_end(self) -> None:
         """Note which members have come to the loss that training is to end at; they take no further step."""
@@ -155,7 +155,7 @@ class Step:
     def log_rates(self) -> Tensor:
         """Log of the effective rate of each member's next step, (M,) float64; with ∇log L, of a loss like the last."""
         state = {} if self.attempts is None else self.attempts.state
-        rates = self._rule.rates(self._base, self.count, state, self._horizon)
+        rates = self._rule.rates(self._base, self.count, state, self._horizon) * self._stretch
         if self._units is not None:
             return rates.log()
         frame = self._rule.frame(state)
@@ -172,6 +172,7 @@ class Step:
             "watch.step": self.watch.step,
             "watch.loss": self.watch.loss,
             **({"log_time": self._log_time} if self._sums_time else {}),
+            **({"stretch": self._stretch} if self._direction.varies else {}),
             **({"ended": self.ended} if self._stop is not None and self.attempts is None else {}),
             **self._changing(),
             **({} if self._penalty is None else self._penalty.told()),
@@ -183,16 +184,7 @@ class Step:
         tensors = self.tensors()
         if self.attempts is not None:
             state = self.attempts.completed(state)
-        ours = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
-        theirs = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in state.items()}
-        if ours != theirs:
-            name = next(name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name))
-            raise StoreError(
-                f"This state is of another training run: {name!r} is {theirs.get(name, 'missing')} in it and "
-                f"{ours.get(name, 'missing')} here. Restore it with the networks and recipes that made it."
-            )
-        for name, tensor in tensors.items():
-            tensor.copy_(state[name])
+        put_back(state, tensors)
         if self.attempts is not None:
             self.attempts.begin_try(self.watch.out)
 

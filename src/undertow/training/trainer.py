@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from undertow.core.errors import InputError
-from undertow.core.losses import prepare_labels
 from undertow.core.precision import deterministic_convolutions, matmul_precision
-from undertow.training.batches import Batches
+from undertow.training.batches_of_a_recipe import batches_for
 from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
 from undertow.training.mapped import stack_networks
 from undertow.training.recipe import Recipe, shared_recipe
 from undertow.training.standing import Standing
+from undertow.training.states import taken_out
 from undertow.training.step import Step
 from undertow.training.taken import StepTaken
 
@@ -65,10 +64,6 @@ class Trainer:
             raise InputError(
                 f"There are {len(networks)} networks and {len(recipes)} recipes: pass one for each."
             )
-        if x.dim() < 2 or x.shape[0] != y.shape[0]:
-            raise InputError(
-                f"x has shape {tuple(x.shape)}, y {tuple(y.shape)}: pass samples (N, …), labels (N,)."
-            )
         recipe = self._recipe = shared_recipe(recipes)
         place = x.device if device is None else torch.device(device)
         ensemble = stack_networks(
@@ -79,27 +74,9 @@ class Trainer:
             faster=recipe.compiled,
         )
         with matmul_precision(recipe.matmul_precision):
-            x = x.detach().to(device=place, dtype=recipe.torch_dtype)
-            outputs = ensemble.logits(x[:1]).shape[-1]
-            y = prepare_labels(y.detach(), loss=recipe.loss, outputs=outputs, dtype=recipe.torch_dtype).to(
-                place
-            )
-            if recipe.label_noise and not y.is_floating_point():
-                y = functional.one_hot(y, outputs).to(recipe.torch_dtype)  # classes have no room for noise
-            seeds = [r.seed for r in recipes] if recipe.shuffle else None
-            numbered = recipe.penalty is not None and recipe.penalty.remembers
-            apart = self.revocable = recipe.rate.revocable
-            noise = recipe.label_noise
-            self._batches = Batches(
-                x,
-                y,
-                size=recipe.batch_size,
-                seeds=seeds,
-                apart=apart,
-                numbered=numbered,
-                label_noise=noise,
-            )
+            self._batches = batches_for(ensemble, x, y, recipes)
             self._step = Step(ensemble, recipes, self._batches)
+        self.revocable = recipe.rate.revocable
         self._replay: Callable[[], None] | None = None
         self._may_capture = place.type == "cuda"
         self._standing = Standing(self._step, recipes, steps_per_epoch=self._batches.per_epoch)
@@ -275,8 +252,7 @@ class Trainer:
 
     def state(self) -> dict[str, Tensor]:
         """Everything needed to go on bit for bit, as CPU tensors of their own."""
-        tensors = self._step.tensors(between_tries=self.step % self._batches.per_epoch == 0)
-        return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+        return taken_out(self._step.tensors(between_tries=self.step % self._batches.per_epoch == 0))
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from ``state``, which a trainer of the same networks, data and recipes gave."""
@@ -286,7 +262,7 @@ class Trainer:
         self._look()
 
     def _update(self) -> None:
-        if self._step.freeze_statistics(self.step):  # steps are others from now on
+        if self._step.use_statistics_of(self.step):  # steps are others from now on
             self._replay, self._may_capture = None, self.device.type == "cuda"
         full = self._batches.full(self.step)
         if self._may_capture and full:

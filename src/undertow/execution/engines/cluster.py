@@ -69,6 +69,8 @@ class Cluster:
                 if stop() and signal.exists():
                     distributed.Event(run, client=client).set()
                     signal.unlink()
+                if not signal.exists() and not _workers(client):
+                    return  # nobody is left who could end at a checkpoint
                 with contextlib.suppress(TimeoutError):
                     distributed.wait(list(waiting), timeout=_POLL, return_when="FIRST_COMPLETED")
                 for future in [future for future in waiting if future.done()]:
@@ -112,9 +114,15 @@ def _local(workers: int, gpus: tuple[str, ...]) -> Any:
 
 def _resources(client: Any, stop: Callable[[], bool]) -> dict[str, int] | None:
     """What each group asks of a worker: a GPU, if any worker says that it has one. Waits for the first worker."""
-    while not (workers := client.scheduler_info()["workers"]) and not stop():
+    while not (workers := _workers(client)) and not stop():
         time.sleep(_POLL)
     return _ONE_GPU if any("GPU" in worker["resources"] for worker in workers.values()) else None
+
+
+def _workers(client: Any) -> dict[str, Any]:
+    """What the scheduler knows of its workers, by their addresses."""
+    known: dict[str, Any] = client.scheduler_info()["workers"]
+    return known
 
 
 def _distributed() -> Any:

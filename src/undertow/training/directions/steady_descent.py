@@ -38,7 +38,8 @@ class SteadyDescent(Direction):
         slope = _lengths(gradients.values())
         inverse = (1 / slope).where(slope > 0, 0.0)
         size = _lengths(weights[name] for name in gradients)
-        return inverse.square().minimum(self.longest * size * inverse / rates.clamp(min=1e-300))
+        longest = self.longest * size * inverse / rates.where(rates > 0, 1.0)
+        return inverse.square().minimum(longest)
 
     def step(
         self,

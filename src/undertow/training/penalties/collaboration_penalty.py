@@ -26,7 +26,7 @@ class CollaborationPenalty(Penalty):
     the power method whenever the sample is met: two products for each of net, head and tail. The gradient is that of
     the value with vectors held fixed, by the envelope theorem that of ϱ² once they have settled; before, norms are
     too small, the tail's most, and ϱ comes out too large. Without a memory vectors start at random in every call:
-    then take more steps.
+    then take more steps. Of a batch that training takes in parts, because it is large, it is the mean of their ϱ².
 
     >>> net = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 1, bias=False))
     >>> _ = net[0].weight.data.copy_(torch.diag(torch.tensor([3.0, 1.0])))

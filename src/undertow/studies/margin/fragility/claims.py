@@ -5,15 +5,15 @@ from __future__ import annotations
 import polars
 
 from undertow.core.errors import InputError
-from undertow.studies.kit.claim import POSITIVE, SHARE, Finding
+from undertow.studies.kit.claim import CORRELATION, POSITIVE, SHARE, Finding
 from undertow.studies.kit.per_seed import by_value, mean, per_seed, slopes, verdict
-from undertow.studies.kit.readings import largest, split_key
+from undertow.studies.kit.readings import after_training, largest, split_key
 from undertow.studies.kit.statements import Claims
 from undertow.studies.margin.curves_of_loss import against_loss
 
 __all__ = ["CLAIMS", "beside_robust", "radii_over_training", "slopes_of_radii"]
 
-_FRAGILE, _NEARLY = 0.5, 0.1
+_FRAGILE, _NEARLY, _AVERAGED = 0.5, 0.1, 0.95
 _OURS = "Li 2024 talk, Robustness, against Frei et al. 2023 and Vardi et al. 2022 (ours)"
 CLAIMS = Claims(_OURS, figure="radius-by-loss")
 
@@ -77,6 +77,25 @@ def onset(frame: polars.DataFrame) -> Finding:
         f"{mean(first['residual']):.2g}; seeds without a fragile network: {len(every)}"
     )
     return verdict(early, above=0.5, within=SHARE, note=note)
+
+
+@CLAIMS.add(
+    "M-s.averaged",
+    "From a small start what training adds to a neuron is the average of its class's clusters.",
+    parts=("clusters-trained",),
+)
+def averaged(frame: polars.DataFrame) -> Finding:
+    """Per seed the smallest cosine of a neuron's change with its Σμ_j at the end, at the largest k; as F-e.change."""
+    last = after_training(frame, "feature-coefficients")
+    table = last.filter(polars.col("key") == "aligned")
+    told = [
+        f"{key} by {axis}: {by_value(last.filter(polars.col('key') == key), axis)}"
+        for key in ("aligned", "cross_share")
+        for axis in ("k", "std")
+    ]
+    small = table.filter(polars.col("std") == polars.col("std").min())
+    note = ["effect: smallest cosine of a neuron's change with the sum of its class's centres", *told]
+    return verdict(largest(small, "k"), over="min", above=_AVERAGED, within=CORRELATION, note=note)
 
 
 @CLAIMS.add(

@@ -62,7 +62,9 @@ def _clusters(fixed: bool) -> Part:
 def _on_clusters(scale: Scale, *, fixed: bool) -> dict[str, Any]:
     size = _SIZES[scale]
     data = {"name": "d-binary", "d": size.d, "k": 2, "n": size.n[0]}
-    return _narrow(scale, data, fixed=fixed, grid={"k": size.clusters, "n": size.n})
+    own = _narrow(scale, data, fixed=fixed, grid={"k": size.clusters, "n": size.n})
+    own["probe"]["measures"].append({"name": "feature-coefficients", "pairs": False})
+    return own
 
 
 def _orthogonal(fixed: bool) -> Part:
@@ -77,7 +79,7 @@ def _orthogonal(fixed: bool) -> Part:
 def bounds(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     """Networks of two clusters at the end of training: solved radii beside q/β with β proved over a ball."""
     size, own = _SIZES[scale], _on_clusters(scale, fixed=False)
-    radii = own["probe"]["measures"][-1] | {"ball": True}
+    (radii,) = [each | {"ball": True} for each in own["probe"]["measures"] if each["name"] == "point-radii"]
     grid = {"k": [2], "n": size.n[:1], "std": size.starts[:1], "seed": list(range(10))}
     return own | {"probe": {"measures": [radii], "every": "end"}, "grid": grid}
 
@@ -87,7 +89,7 @@ def robust(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     size, own = _SIZES[scale], _on_clusters(scale, fixed=False)
     del own["grid"]["std"]
     training = {"optimizer": "gd", "learning_rate": 0.1, "epochs": 0, "loss": "logistic", "dtype": "float64"}
-    measures = [each for each in own["probe"]["measures"] if each["name"] != "kkt"]
+    measures = [each for each in own["probe"]["measures"] if each["name"] in ("margins", "point-radii")]
     return {
         **own,
         "model": {"name": "grouped-centres"},

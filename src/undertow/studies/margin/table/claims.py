@@ -12,7 +12,7 @@ from undertow.studies.kit.per_seed import by_value, mean, per_seed, rank_correla
 from undertow.studies.kit.readings import after_training, curves, split_key
 from undertow.studies.kit.statements import Claims, PublishedNumbers
 
-__all__ = ["CLAIMS", "PUBLISHED", "radii_by_loss"]
+__all__ = ["CLAIMS", "PUBLISHED", "margins_and_errors", "radii_by_loss"]
 
 _TALK = "Li 2024 talk, Robustness"
 CLAIMS = Claims(_TALK, parts=("table",), figure="margin-table")
@@ -129,14 +129,34 @@ def follows(frame: polars.DataFrame) -> Finding:
     parts=("starts", "starts-test"),
     figure="margin-and-error",
 )
-def generalises(frame: polars.DataFrame) -> Finding:
-    """Per seed Spearman's correlation of normalised margin and test error over starts, at equal training loss."""
-    margin = after_training(frame, "margins", "normalised").select("seed", "std", margin="value")
-    error = after_training(frame, "accuracy").select("seed", "std", error=1 - polars.col("value"))
-    both = margin.join(error, on=["seed", "std"]).filter(polars.col("margin") > 0)
+@CLAIMS.add(
+    "M-o.labels",
+    "Also where margins are small because labels are random.",
+    source="Bartlett et al. 2017; Li 2024 talk",
+    parts=("mixed", "mixed-test"),
+    figure="margin-and-error-labels",
+    hindsight="it held at smoke scale at a loss of 10^-10; 10^-3 came after, as random labels took too long",
+    axis="share",
+)
+def generalises(frame: polars.DataFrame, axis: str = "std") -> Finding:
+    """Per seed Spearman's correlation of normalised margin and test error over an axis, at equal training loss."""
+    both = margins_and_errors(frame, axis)
     trend = rank_correlation(both, "margin", "error", by=["seed"]).drop_nulls("value")
-    note = f"effect: Spearman of γ̄ and test error over starts; errors {by_value(both, 'std', value='error')}"
+    what = {"std": "starts", "share": "shares of random labels"}[axis]
+    note = [
+        f"effect: Spearman of γ̄ and test error over {what}",
+        f"errors {by_value(both, axis, value='error')}",
+        f"margins {by_value(both, axis, value='margin', form='{place:g}: {mean:.3g}')}",
+    ]
     return verdict(trend, below=0.0, within=CORRELATION, note=note)
+
+
+def margins_and_errors(frame: polars.DataFrame, axis: str) -> polars.DataFrame:
+    """Normalised margin and test error of every network that fits its training points."""
+    by = ["seed", axis]
+    margin = after_training(frame, "margins", "normalised").select(*by, margin="value")
+    error = after_training(frame, "accuracy").select(*by, error=1 - polars.col("value"))
+    return margin.join(error, on=by).filter(polars.col("margin") > 0)
 
 
 @CLAIMS.add(

@@ -10,7 +10,7 @@ from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.readings import after_training, measured
 from undertow.studies.kit.statements import Figures
-from undertow.studies.margin.table.claims import radii_by_loss
+from undertow.studies.margin.table.claims import margins_and_errors, radii_by_loss
 
 __all__ = ["FIGURES"]
 
@@ -123,16 +123,20 @@ def robust_curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
 @FIGURES.add(
     "margin-and-error", "Normalised margin and test error of several starts", parts=("starts", "starts-test")
 )
-def margin_and_error(frame: polars.DataFrame) -> altair.TopLevelMixin:
+@FIGURES.add(
+    "margin-and-error-labels",
+    "The same with random labels mixed in",
+    parts=("mixed", "mixed-test"),
+    axis="share",
+)
+def margin_and_error(frame: polars.DataFrame, axis: str = "std") -> altair.TopLevelMixin:
     """A point for each network, at equal training loss."""
-    margin = after_training(frame, "margins", "normalised").select("seed", "std", margin="value")
-    error = after_training(frame, "accuracy").select("seed", "std", error=1 - polars.col("value"))
     return ScatterPlot(
         x="margin",
         y="error",
         x_axis=Axis("normalised margin", log=True),
         y_axis=Axis("test error"),
-        colour="std",
-        legend="start σ",
+        colour=axis,
+        legend={"std": "start σ", "share": "random labels"}[axis],
         title="Two layers that fit all training points",
-    ).draw(margin.join(error, on=["seed", "std"]).filter(polars.col("margin") > 0))
+    ).draw(margins_and_errors(frame, axis))

@@ -23,6 +23,7 @@ _SIZES = by_scale(
     near=(0.4, 0.4, 1.0),
     passes=(300, 500, 20),
     starts=([0.05, 0.2, 0.5], [0.02, 0.05, 0.1, 0.2, 0.5], [0.01, 0.02, 0.05, 0.1, 0.2]),
+    shares=([0.0, 0.5, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0]),
 )
 _BOX = [0.0, 1.0]
 
@@ -186,6 +187,25 @@ def _starts(split: str | None) -> Part:
     return starts
 
 
+def _mixed(split: str | None) -> Part:
+    """The same networks from one start, on few enough points that random labels can be fitted, to a loss of 10^-3.
+
+    A share of the points has random labels; errors are of true ones.
+    """
+
+    def mixed(scale: Scale, variant: str) -> dict[str, Any]:
+        size, own = _SIZES[scale], _starts(split)(scale, variant)
+        assert own is not None
+        return own | {
+            "data": {"name": "mixed-labels", "of": own["data"] | {"limit": min(size.n, 500)}},
+            "model": own["model"] | {"init": {"name": "gaussian", "std": 0.1}},
+            "training": _training("smoke", -3.0),
+            "grid": {"share": size.shares, "seed": list(range(10))},
+        }
+
+    return mixed
+
+
 PARTS: dict[str, Part] = {
     "table": _table(None),
     "table-test": _table("test"),
@@ -197,4 +217,6 @@ PARTS: dict[str, Part] = {
     "rule-constant": _rule("constant"),
     "starts": _starts(None),
     "starts-test": _starts("test"),
+    "mixed": _mixed(None),
+    "mixed-test": _mixed("test"),
 }
