@@ -181,7 +181,7 @@ class Probe:
         """The readings of the measures that are due, in the order in which they were given."""
         due = list(due)
         # What a budget has left for the end each rank knows of its own measures alone, and all have to gather.
-        if not due and not (must and self.spread):
+        if not due and not (last and self.spread):
             return []  # between two measurements a step costs nothing, however large the network
         if self.budget is not None:
             self.budget.steps = self._step
