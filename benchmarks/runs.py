@@ -28,8 +28,8 @@ from undertow.execution.engines.processes import Processes
 from undertow.execution.engines.worker import Engine
 from undertow.execution.sweep import sweep
 from undertow.execution.watch import Bars
-from undertow.probe.probe import take
 from undertow.probe.schedule import Schedule
+from undertow.probe.taking import take
 from undertow.store.store import Store
 from undertow.studies.stable_rank import STUDY
 from undertow.training import Trainer

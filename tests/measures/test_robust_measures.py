@@ -17,7 +17,7 @@ from undertow.measures import measure
 from undertow.measures.energy import energy
 from undertow.measures.first_order_risk import RiskBound
 from undertow.measures.robust_accuracy import RobustAccuracy
-from undertow.probe.probe import take
+from undertow.probe.taking import take
 
 
 def network(*, outputs: int, hidden: bool = True) -> nn.Sequential:

@@ -196,6 +196,7 @@ def measure(
     radii: int = 8,
     seam: tuple[str, ...] = (),
     rtol: float = 0.01,
+    seconds: float = 60.0,
     json: Json = False,
     html: Path | None = None,
 ) -> int:
@@ -217,13 +218,17 @@ def measure(
         Only these seams, from input to output; can be given several times.
     rtol: float
         Bounds the relative error of every Jacobian norm.
+    seconds: float
+        About how long measuring may take: fewer samples are measured where all would take longer, and that is said.
     html: Path
         Also write a page with the picture; it opens offline.
     """
     from undertow.cli.measure import measure_checkpoint
 
-    if points < 1 or radii < 0 or not 0 < rtol < 1:
-        raise ConfigError("points must be 1 or more, radii 0 or more, and rtol between 0 and 1.")
+    if points < 1 or radii < 0 or not 0 < rtol < 1 or not seconds > 0:
+        raise ConfigError(
+            "points must be 1 or more, radii 0 or more, rtol between 0 and 1, and seconds positive."
+        )
     return measure_checkpoint(
         checkpoint,
         model=model,
@@ -232,6 +237,7 @@ def measure(
         radii=radii,
         seams=seam,
         rtol=rtol,
+        limit=seconds,
         as_json=json,
         html=html,
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from rich.markup import escape
 from rich.table import Table
 from torch import Tensor, nn
 
-from undertow.adversary.robustness import robustness
 from undertow.cli.checkpoints import network_from, samples_from
 from undertow.cli.json_output import print_json
+from undertow.cli.measured_radii import Say, finite, radii_within
 from undertow.core.adapting import MeasuredElsewhere
+from undertow.core.deadline import Deadline, TimeUp
 from undertow.core.errors import UndertowError
 from undertow.jacobian.preconditions import prepare
 from undertow.measures.margins import margins
@@ -27,6 +29,8 @@ from undertow.measures.seam_profile import SeamProfileResult, seam_profile
 from undertow.report.measured_page import write_page
 
 __all__ = ["Measured", "measure_checkpoint"]
+
+_FEW = 2  # samples that tell what the others will take
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ def measure_checkpoint(
     radii: int,
     seams: tuple[str, ...],
     rtol: float,
+    limit: float,
     as_json: bool,
     html: Path | None,
 ) -> int:
@@ -63,7 +68,7 @@ def measure_checkpoint(
     x, y = samples_from(data, net, points=points)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", MeasuredElsewhere)
-        profile, found = _measured(checkpoint, net, x, y, radii=radii, seams=seams, rtol=rtol)
+        profile, found = _measured(checkpoint, net, x, y, radii=radii, seams=seams, rtol=rtol, limit=limit)
     told = list(dict.fromkeys(str(each.message) for each in said if each.category is MeasuredElsewhere))
     found.notes[:0] = told[:1]
     if html is not None:
@@ -84,12 +89,18 @@ def _measured(
     radii: int,
     seams: tuple[str, ...],
     rtol: float,
+    limit: float,
 ) -> tuple[SeamProfileResult, Measured]:
     notes: list[str] = []
     seconds: dict[str, float] = {}
+    say = Console(stderr=True, highlight=False, markup=False).print
     begun = time.perf_counter()
-    profile = seam_profile(net, x, seams=seams or None, rtol=rtol)
+    profile = _profile(net, x, seams, rtol, limit=limit / 2, say=say)
     seconds["seam profile"] = time.perf_counter() - begun
+    if profile.samples < len(x):
+        notes.append(
+            f"All {len(x)} samples would take longer than --seconds {limit:g} allows: seams are on two."
+        )
     ranks = {
         name: {"value": float(rank), "error": float(rank.error)} for name, rank in stable_rank(net).items()
     }
@@ -98,7 +109,16 @@ def _measured(
         y = _decisions(net, x)
     own = _tried(lambda: _margins(net, x, y), "margins", notes, seconds)
     few = slice(0, radii)
-    bracket = _tried(lambda: _radii(net, x[few], y[few]), "radii", notes, seconds) if radii else None
+    rest = max(limit / 4, limit - (time.perf_counter() - begun))
+    bracket = None
+    if radii:
+        say(f"radii of {min(radii, len(x))} samples: at most about {rest:.3g} s.")
+        work = partial(radii_within, net, x[few], y[few], seconds=rest, say=say)
+        bracket = _tried(work, "radii", notes, seconds)
+    if bracket is not None and bracket["share_proved"] == 0:
+        notes.append(
+            "No radius is proved: a proof takes longer than --seconds allows, or is not known for this network."
+        )
     return profile, Measured(
         checkpoint=str(checkpoint),
         samples=profile.samples,
@@ -112,6 +132,21 @@ def _measured(
         notes=notes,
         seconds={name: round(value, 3) for name, value in seconds.items()},
     )
+
+
+def _profile(
+    net: nn.Module, x: Tensor, seams: tuple[str, ...], rtol: float, *, limit: float, say: Say
+) -> SeamProfileResult:
+    """On all samples, or, where the time is not enough for them, on two."""
+    begun = time.perf_counter()
+    profile = seam_profile(net, x[:_FEW], seams=seams or None, rtol=rtol)
+    took = time.perf_counter() - begun
+    if len(x) > _FEW:
+        most = min(limit, took * len(x) / _FEW)
+        say(f"seams: {_FEW} of {len(x)} samples took {took:.2g} s; all of them take {most:.2g} s at most.")
+        with suppress(TimeUp), Deadline(limit):
+            profile = seam_profile(net, x, seams=seams or None, rtol=rtol)
+    return profile
 
 
 def _tried(work: Any, name: str, notes: list[str], seconds: dict[str, float]) -> Any:
@@ -141,25 +176,9 @@ def _margins(net: nn.Module, x: Tensor, y: Tensor) -> dict[str, float | None]:
     return {
         "smallest": float(found.smallest),
         "median": float(values.median()),
-        "normalised": _finite(found.normalised),
+        "normalised": finite(found.normalised),
         "share_right": float((values > 0).double().mean()),
     }
-
-
-def _radii(net: nn.Module, x: Tensor, y: Tensor) -> dict[str, float | int | None]:
-    found = robustness(net, x, y, shorten=False)
-    return {
-        "samples": len(x),
-        "attacked_median": _finite(found.attacked.median()),
-        "attacked_smallest": _finite(found.attacked.min()),
-        "certified_median": _finite(found.certified.median()),
-        "share_proved": found.share_proved,
-        "estimate_median": _finite(found.estimate.median()),
-    }
-
-
-def _finite(number: Any) -> float | None:
-    return float(number) if math.isfinite(float(number)) else None
 
 
 def _print(found: Measured, html: Path | None) -> None:

@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from undertow.core.errors import ModelError, nearest
 
-__all__ = ["OutputChoice", "first_tensor", "picked_output", "with_first_tensor"]
+__all__ = ["OutputChoice", "first_tensor", "picked_output", "returning", "with_first_tensor"]
 
 OutputChoice: TypeAlias = str | int | Callable[[Any], Tensor] | None
 """Which of a network's outputs is measured: a name, a place in a tuple, a function, or None for the obvious one."""
@@ -105,3 +106,19 @@ def with_first_tensor(output: Any, value: Tensor) -> Any:
     (tensor([0.]), 'state')
     """
     return value if isinstance(output, Tensor) else type(output)((value, *output[1:]))
+
+
+def returning(net: nn.Module, choice: OutputChoice = None) -> RemovableHandle:
+    """Let a network return one of its outputs, its parameters keeping their names, until the handle is removed.
+
+    >>> import torch
+    >>> class Two(nn.Linear):
+    ...     def forward(self, x): return {"logits": super().forward(x), "loss": x.sum()}
+    >>> net = Two(2, 3)
+    >>> with returning(net):
+    ...     net(torch.ones(1, 2)).shape
+    torch.Size([1, 3])
+    >>> sorted(net(torch.ones(1, 2)))
+    ['logits', 'loss']
+    """
+    return net.register_forward_hook(lambda _net, _inputs, output: picked_output(output, choice))

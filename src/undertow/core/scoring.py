@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss, labels_of_classes, prepare_labels
+from undertow.core.outputs import OutputChoice, returning
 
 __all__ = [
     "LossName",
@@ -29,13 +30,17 @@ LossName = Loss | Literal["auto"]
 _FLOATS = 2**24  # activations that one chunk may hold
 
 
-def double_copy(net: nn.Module, dtype: torch.dtype = torch.float64) -> nn.Module:
-    """A copy of the network in eval mode and in ``dtype``; the network itself is not touched."""
+def double_copy(
+    net: nn.Module, dtype: torch.dtype = torch.float64, *, output: OutputChoice = None
+) -> nn.Module:
+    """A copy of the network in eval mode and in ``dtype`` that returns one tensor; the network is not touched."""
     if not isinstance(net, nn.Module):
         raise InputError(
             f"net must be a torch.nn.Module, not {type(net).__name__}: put the function into a module's forward."
         )
-    return copy.deepcopy(net).to(dtype).eval().requires_grad_(False)
+    copied = copy.deepcopy(net).to(dtype).eval().requires_grad_(False)
+    returning(copied, output)
+    return copied
 
 
 def chosen_parameters(net: nn.Module, parameters: Sequence[str]) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, nearest
+from undertow.core.outputs import OutputChoice, returning
 from undertow.core.precision import matmul_precision
 from undertow.core.status import Status
 from undertow.curvature.chosen_parameters import ChosenParameters
@@ -73,6 +74,7 @@ def sharpness(
         dtype: torch.float64 to take every product in float64; by default the network's precision.
         chunk: Samples at a time, by default as many as ``memory_budget`` allows.
         memory_budget: Bytes for graphs, by default a quarter of what is free.
+        output: Which of the network's outputs holds the scores, where it has several: a name, a place, a function.
         generator: Where starts are drawn from; by default a fixed seed. The global random state is left alone.
 
     >>> net = nn.Linear(2, 1, bias=False)      # the Hessian is (1/N) Σ x xᵀ
@@ -138,6 +140,7 @@ def curvature_products(
     dtype: torch.dtype | None = None,
     chunk: int | None = None,
     memory_budget: int | None = None,
+    output: OutputChoice = None,
 ) -> Iterator[tuple[CurvatureProducts, tuple[str, ...]]]:
     """Products of the networks' matrices once everything has been checked, and the kinks; leaves no trace."""
     if matrix not in get_args(CurvatureMatrix):
@@ -147,6 +150,7 @@ def curvature_products(
     chosen = ChosenParameters.of(networks[0], parameters)
     with ExitStack() as stack:
         for net in networks:
+            stack.enter_context(returning(net, output))
             stack.enter_context(leave_no_trace(net, device=x.device if isinstance(x, Tensor) else None))
         precision = working_dtype(networks[0], x, dtype)
         outputs = check_samples(networks[0], x, y, precision)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.losses import log_loss_gradient
+from undertow.core.outputs import OutputChoice
 from undertow.core.scoring import (
     LossName,
     chosen_parameters,
@@ -91,6 +92,7 @@ def kkt(
     method: KktMethod = "gram",
     max_rounds: int = 30,
     weight_norm: float | str = 2,
+    output: OutputChoice = None,
 ) -> KktResult:
     """Residuals of the KKT conditions at the network's parameters, and the multipliers that come nearest.
 
@@ -118,6 +120,7 @@ def kkt(
         weight_norm: Of (P): 2, 1, "inf", "spectral" or "layerwise". In others than 2 the residual is
             1 − ⟨θ, u⟩/(‖θ‖ ‖u‖_*) for u = Σ λ ∇q, and the misalignment that of u = −∇𝓛; slopes are autograd's
             (``undertow.measures.norm_kkt``).
+        output: Which of the network's outputs holds the scores, where it has several: a name, a place, a function.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 1.0]]))
@@ -136,7 +139,7 @@ def kkt(
         raise InputError(
             f"limit = {limit!r} and max_rounds = {max_rounds!r} must be 1 or more, kinks = {kinks!r} 0 or more."
         )
-    copied, points = double_copy(net), x.double() if x.is_floating_point() else x
+    copied, points = double_copy(net, output=output), x.double() if x.is_floating_point() else x
     theta = chosen_parameters(copied, parameters)
     if not any(bool(weight.any()) for weight in theta.values()):
         raise ModelError("every parameter is zero: there is no direction to test.")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss, log_mean_loss
+from undertow.core.outputs import OutputChoice
 from undertow.core.scoring import LossName, chosen_parameters, double_copy, margins_of, scores_of
 from undertow.core.sections import NonNegative, Text
 from undertow.core.status import Status
@@ -71,6 +72,7 @@ def margins(
     weight_norm: float | str = 2,
     chunk: int | None = None,
     dtype: torch.dtype = torch.float64,
+    output: OutputChoice = None,
 ) -> MarginsResult:
     """q per point, q_min/ρ^L, q_min/∏‖W_k‖_F and the smoothed margin ρ^-L ℓ⁻¹(𝓛) (Lyu & Li 2020, §3 and §4.1).
 
@@ -89,6 +91,7 @@ def margins(
             coordinate descent for 1, spectral descent for "spectral".
         chunk: Points in one pass; chosen by the size of the network where None.
         dtype: Precision of the forward pass. float32 gives the margins as executed, with their rounding.
+        output: Which of the network's outputs holds the scores, where it has several: a name, a place, a function.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[3.0, 4.0]]))
@@ -105,7 +108,7 @@ def margins(
     """
     if tolerance < 0:
         raise InputError(f"tolerance = {tolerance!r} must be 0 or more.")
-    copied = double_copy(net, dtype)
+    copied = double_copy(net, dtype, output=output)
     points = x.to(next(copied.parameters())) if x.is_floating_point() else x
     chosen = chosen_parameters(copied, parameters)
     scores = scores_of(copied, points, chunk=chunk).double()
@@ -117,7 +120,7 @@ def margins(
     smallest = float(value.min())
     log_loss = float(log_mean_loss(scores, labels, named)) + math.log(len(value))
     norm = size_of(chosen.values(), as_weight_norm(weight_norm))
-    exact = copied if dtype == torch.float64 else double_copy(net)
+    exact = copied if dtype == torch.float64 else double_copy(net, output=output)
     wide = points.double() if points.is_floating_point() else points
     scaling = homogeneity_of(exact, wide, parameters=parameters)
     log_scale = scaling.order * math.log(norm) if norm > 0 else math.nan

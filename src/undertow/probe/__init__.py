@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.measures.seam_profile import SeamProfile as SeamProfile
     from undertow.measures.sharpness import Sharpness as Sharpness
     from undertow.probe.probe import Probe as Probe
-    from undertow.probe.probe import take as take
+    from undertow.probe.taking import take as take
 
 _WHERE = {
     "Accuracy": "undertow.measures.clean_accuracy",
@@ -42,7 +42,7 @@ _WHERE = {
     "Reading": "undertow.measures.reading",
     "Tracker": "undertow.measures.reading",
     "Probe": "undertow.probe.probe",
-    "take": "undertow.probe.probe",
+    "take": "undertow.probe.taking",
 }
 
 __all__ = ["MEASURES", "Every", "Record", "Schedule", "measure", *_WHERE]

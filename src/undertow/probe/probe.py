@@ -5,59 +5,32 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from undertow.core.errors import InputError
+from undertow.core.errors import InputError, UndertowError
 from undertow.core.outputs import OutputChoice
 from undertow.measures.reading import Measure, TrackingMeasure
 from undertow.probe.budget import Budget
-from undertow.probe.checks import check_measures, check_points, readings_of
+from undertow.probe.checks import check_measures, check_points
 from undertow.probe.measured_network import MeasuredNetwork, in_dtype
 from undertow.probe.preserve_state import preserve_state
 from undertow.probe.ranks import gathered, measures_here, ranks
 from undertow.probe.records import COLUMNS, Record
 from undertow.probe.schedule import Every, Schedule
 from undertow.probe.sinks import Sink
+from undertow.probe.taking import take
 from undertow.probe.tracking import Tracked, begin_tracking, remembers
 from undertow.training.taken import StepTaken
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Probe", "take"]
-
-
-def take(
-    net: nn.Module,
-    x: Tensor,
-    y: Tensor | None = None,
-    *,
-    measures: Sequence[Measure],
-    step: int = 0,
-    epoch: int = 0,
-    trial: str = "",
-) -> list[Record]:
-    """Every measure's readings of the network at this moment, as records; the network is left as it was."""
-    return list(_take(net, x, y, measures, step, epoch, trial))
-
-
-def _take(
-    net: nn.Module,
-    x: Tensor,
-    y: Tensor | None,
-    measures: Sequence[Measure],
-    step: int,
-    epoch: int,
-    trial: str,
-) -> Iterator[Record]:
-    with preserve_state(net):
-        for measure in measures:
-            for key, value, error in readings_of(measure, measure(net, x, y)):
-                yield Record(trial, step, epoch, measure.name, key, value, error)
+__all__ = ["Probe"]
 
 
 class Probe:
@@ -93,8 +66,9 @@ class Probe:
         output: which of the network's outputs is meant: a name, a place, a function; by default the obvious one.
         extras: what the network takes beside x, by name, a row for each point.
         sinks: where records go besides ``records``: ``undertow.probe.sinks``.
-        budget: at most this share of training time is spent on measuring. Fewer points are then measured, or less
-            often; records of a measure "budget" say how many points each reading is on.
+        budget: at most this share of training time is spent on measuring, from the start: nothing is measured before
+            training has paid for it. Fewer points are then measured, or less often; records of a measure "budget" say
+            how many points each reading is on.
         spread: where several processes train together, whether they take the measures in turn, each on its own points,
             and all have all records; every process has to tell its probe of the same steps.
 
@@ -135,13 +109,14 @@ class Probe:
         self.net, self.x, self.y = self.measured.net, self.measured.x, y
         self.sinks = tuple(sinks)
         self.spread = spread and ranks()[1] > 1
-        self.budget = None if budget is None else Budget(budget)
         pairs = [each if isinstance(each, tuple) else (each, every) for each in measures]
         if training is not None:
             training = (in_dtype(self.measured.dtype, training[0]), *training[1:])
         start = self.measured.seen()
         self.measures = tuple(_followed(measure, start, training) for measure, _ in pairs)
         self.schedules = tuple(Schedule(own) for _, own in pairs)
+        names = [self._price(index)[0] for index in range(len(pairs))]
+        self.budget = None if budget is None else Budget(budget, measures=names)
         for schedule in self.schedules:
             if schedule.level is not None:
                 raise InputError(
@@ -200,17 +175,21 @@ class Probe:
     def training_end(self) -> list[Record]:
         """Training is over: every measure that has not been taken at this step is taken."""
         left = (index for index, step in enumerate(self._measured) if step != self._step)
-        return self._take(left, must=True)
+        return self._take(left, last=True)
 
-    def _take(self, due: Iterable[int], *, must: bool = False) -> list[Record]:
+    def _take(self, due: Iterable[int], *, last: bool = False) -> list[Record]:
         """The readings of the measures that are due, in the order in which they were given."""
         due = list(due)
         # What a budget has left for the end each rank knows of its own measures alone, and all have to gather.
-        if not due and not (must and self.spread):
+        if not due and not (last and self.spread):
             return []  # between two measurements a step costs nothing, however large the network
+        if self.budget is not None:
+            self.budget.steps = self._step
         here = [index for index in due if measures_here(index, spread=self.spread)]
-        choices = [(index, self._points(index, must)) for index in here]
-        found = self._readings([(index, points) for index, points in choices if points is not None])
+        found = self._readings(here, last=last)
+        unpaid = [self.measures[index].name for index in here if last and self._measured[index] != self._step]
+        if unpaid and not self._diverged:
+            _tell_unpaid(unpaid)
         for index in set(due) - set(here):
             self._measured[index] = self._step
         new = gathered(found) if self.spread else [record for _, record in found]
@@ -219,12 +198,11 @@ class Probe:
             sink(new)
         return new
 
-    def _readings(self, chosen: Sequence[tuple[int, int]]) -> list[tuple[int, Record]]:
-        """Records of the chosen measures, each with its measure's index; none of a network that has diverged."""
-        if not chosen:
-            return []  # nothing is affordable yet
-        for index, _ in chosen:
-            self._measured[index] = self._step
+    def _readings(self, due: Sequence[int], *, last: bool) -> list[tuple[int, Record]]:
+        """Records of the measures that are due, each with its measure's index; none of a network that has diverged."""
+        affordable = [index for index in due if self._affordable(index, last=last)]
+        if not affordable:
+            return []
         seen = self.measured.seen()
         if not all(bool(torch.isfinite(parameter).all()) for parameter in seen.parameters()):
             if not self._diverged:
@@ -236,28 +214,46 @@ class Probe:
                 )
             self._diverged = True
             return []
-        return [(index, record) for index, points in chosen for record in self._read(seen, index, points)]
+        return [(index, record) for index in affordable for record in self._read(seen, index, last=last)]
 
-    def _points(self, index: int, must: bool) -> int | None:
-        """On how many points a measure is taken now; None where that has to wait for training to earn it."""
-        count = len(self.x)
-        name = f"{index}:{self.measures[index].name}"
-        if self.budget is None:
-            return count
+    def _price(self, index: int) -> tuple[str, int, int | None]:
+        """A measure's name in the budget, its points, and how many of them it needs; None where it takes fewer."""
+        count, measure = len(self.x), self.measures[index]
         # One with a memory needs the same points every time.
-        fewest = count if isinstance(self.measures[index], Tracked) else None
-        return self.budget.points(name, count, fewest=fewest, must=must)
+        return f"{index}:{measure.name}", count, count if isinstance(measure, Tracked) else None
 
-    def _read(self, seen: nn.Module, index: int, points: int) -> list[Record]:
-        measure, when = self.measures[index], {"step": self._step, "epoch": self._epoch, "trial": self.trial}
+    def _affordable(self, index: int, *, last: bool) -> bool:
         if self.budget is None:
-            net, x, y = self.measured.now(seen)
-            return take(net, x, y, measures=[measure], **when)  # type: ignore[arg-type]
-        with self.budget.spending(f"{index}:{measure.name}", points):
-            net, x, y = self.measured.now(seen, points)
-            found = take(net, x, y, measures=[measure], **when)  # type: ignore[arg-type]
-        said = Record(self.trial, self._step, self._epoch, "budget", f"{measure.name}:points", float(points))
-        return [*found, said]
+            return True
+        name, count, fewest = self._price(index)
+        if not last and fewest is None and self.budget.pilot(name, count) is not None:
+            return True
+        return self.budget.points(name, count, fewest=fewest, last=last) is not None
+
+    def _read(self, seen: nn.Module, index: int, *, last: bool) -> list[Record]:
+        """A measure's records; none where its budget allows no more than learning its price."""
+        if self.budget is None:
+            self._measured[index] = self._step
+            return self._taken(seen, index, None)
+        name, count, fewest = self._price(index)
+        pilot = None if last or fewest is not None else self.budget.pilot(name, count)
+        if pilot is not None:
+            # Where so few points cannot be measured, a reading on more of them tells whether others can.
+            with self.budget.spending(name, pilot), suppress(UndertowError):
+                self._taken(seen, index, pilot)
+        points = self.budget.points(name, count, fewest=fewest, last=last)
+        if points is None:
+            return []
+        self._measured[index] = self._step
+        with self.budget.spending(name, points):
+            found = self._taken(seen, index, points)
+        key = f"{self.measures[index].name}:points"
+        return [*found, Record(self.trial, self._step, self._epoch, "budget", key, float(points))]
+
+    def _taken(self, seen: nn.Module, index: int, points: int | None) -> list[Record]:
+        net, x, y = self.measured.now(seen, points)
+        when = {"step": self._step, "epoch": self._epoch, "trial": self.trial}
+        return take(net, x, y, measures=[self.measures[index]], **when)  # type: ignore[arg-type]
 
     def frame(self) -> polars.DataFrame:
         """The records as a polars frame."""
@@ -275,6 +271,15 @@ class Probe:
         return polars.DataFrame(
             [record.row() for record in self.records], schema={c: kinds[c] for c in COLUMNS}
         )
+
+
+def _tell_unpaid(names: Sequence[str]) -> None:
+    warnings.warn(
+        f"the training was too short to pay for {', '.join(names)} at its end: raise budget, or measure afterwards "
+        "with undertow.probe.take, which has none.",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def _followed(

@@ -20,7 +20,7 @@ from undertow.measures.rank import StableRank
 from undertow.measures.reading import Measure
 from undertow.models import Scaled, two_layer
 from undertow.probe import Record
-from undertow.probe.probe import take
+from undertow.probe.taking import take
 from undertow.training import Recipe, Trainer
 
 __all__ = ["look"]

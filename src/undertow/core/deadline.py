@@ -1,0 +1,44 @@
+"""A limit on the time that a computation takes, wherever in torch it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from torch.overrides import TorchFunctionMode
+
+__all__ = ["Deadline", "TimeUp"]
+
+
+class TimeUp(BaseException):
+    """The time for something is up. No ``Exception``: what looks for other ways after an error must not go on."""
+
+
+class Deadline(TorchFunctionMode):
+    """Ends what is done within by :class:`TimeUp`, at the first operation of torch after so many seconds.
+
+    It ends it once: what is put in order on the way out has all the time that it needs.
+
+    >>> import torch
+    >>> try:
+    ...     with Deadline(0.01):
+    ...         while True: _ = torch.ones(1) + 1
+    ... except TimeUp:
+    ...     print("time is up")
+    time is up
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.end = time.perf_counter() + seconds
+        self._over = False
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        del types
+        if not self._over and time.perf_counter() > self.end:
+            self._over = True
+            raise TimeUp
+        return func(*args, **(kwargs or {}))
