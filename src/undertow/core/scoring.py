@@ -23,6 +23,7 @@ __all__ = [
     "margins_of",
     "pair_gaps",
     "scores_of",
+    "scoring_copy",
     "slices",
 ]
 
@@ -30,15 +31,20 @@ LossName = Loss | Literal["auto"]
 _FLOATS = 2**24  # activations that one chunk may hold
 
 
-def double_copy(
-    net: nn.Module, dtype: torch.dtype = torch.float64, *, output: OutputChoice = None
-) -> nn.Module:
-    """A copy of the network in eval mode and in ``dtype`` that returns one tensor; the network is not touched."""
+def double_copy(net: nn.Module, dtype: torch.dtype = torch.float64) -> nn.Module:
+    """A copy of the network in eval mode and in ``dtype``; the network itself is not touched."""
     if not isinstance(net, nn.Module):
         raise InputError(
             f"net must be a torch.nn.Module, not {type(net).__name__}: put the function into a module's forward."
         )
-    copied = copy.deepcopy(net).to(dtype).eval().requires_grad_(False)
+    return copy.deepcopy(net).to(dtype).eval().requires_grad_(False)
+
+
+def scoring_copy(
+    net: nn.Module, dtype: torch.dtype = torch.float64, *, output: OutputChoice = None
+) -> nn.Module:
+    """A copy as ``double_copy`` makes it that returns one of the network's outputs: its scores."""
+    copied = double_copy(net, dtype)
     returning(copied, output)
     return copied
 

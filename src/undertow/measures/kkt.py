@@ -17,10 +17,10 @@ from undertow.core.outputs import OutputChoice
 from undertow.core.scoring import (
     LossName,
     chosen_parameters,
-    double_copy,
     margins_of,
     pair_gaps,
     scores_of,
+    scoring_copy,
 )
 from undertow.core.sections import Count, NonNegative, Text
 from undertow.core.status import Status
@@ -139,7 +139,7 @@ def kkt(
         raise InputError(
             f"limit = {limit!r} and max_rounds = {max_rounds!r} must be 1 or more, kinks = {kinks!r} 0 or more."
         )
-    copied, points = double_copy(net, output=output), x.double() if x.is_floating_point() else x
+    copied, points = scoring_copy(net, output=output), x.double() if x.is_floating_point() else x
     theta = chosen_parameters(copied, parameters)
     if not any(bool(weight.any()) for weight in theta.values()):
         raise ModelError("every parameter is zero: there is no direction to test.")

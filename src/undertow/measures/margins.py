@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss, log_mean_loss
 from undertow.core.outputs import OutputChoice
-from undertow.core.scoring import LossName, chosen_parameters, double_copy, margins_of, scores_of
+from undertow.core.scoring import LossName, chosen_parameters, margins_of, scores_of, scoring_copy
 from undertow.core.sections import NonNegative, Text
 from undertow.core.status import Status
 from undertow.measures.homogeneity import homogeneity_of
@@ -108,7 +108,7 @@ def margins(
     """
     if tolerance < 0:
         raise InputError(f"tolerance = {tolerance!r} must be 0 or more.")
-    copied = double_copy(net, dtype, output=output)
+    copied = scoring_copy(net, dtype, output=output)
     points = x.to(next(copied.parameters())) if x.is_floating_point() else x
     chosen = chosen_parameters(copied, parameters)
     scores = scores_of(copied, points, chunk=chunk).double()
@@ -120,7 +120,7 @@ def margins(
     smallest = float(value.min())
     log_loss = float(log_mean_loss(scores, labels, named)) + math.log(len(value))
     norm = size_of(chosen.values(), as_weight_norm(weight_norm))
-    exact = copied if dtype == torch.float64 else double_copy(net, output=output)
+    exact = copied if dtype == torch.float64 else scoring_copy(net, output=output)
     wide = points.double() if points.is_floating_point() else points
     scaling = homogeneity_of(exact, wide, parameters=parameters)
     log_scale = scaling.order * math.log(norm) if norm > 0 else math.nan
