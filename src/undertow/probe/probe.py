@@ -115,7 +115,8 @@ class Probe:
         start = self.measured.seen()
         self.measures = tuple(_followed(measure, start, training) for measure, _ in pairs)
         self.schedules = tuple(Schedule(own) for _, own in pairs)
-        names = [self._price(index)[0] for index in range(len(pairs))]
+        mine = [index for index in range(len(pairs)) if measures_here(index, spread=self.spread)]
+        names = [self._price(index)[0] for index in mine]
         self.budget = None if budget is None else Budget(budget, measures=names)
         for schedule in self.schedules:
             if schedule.level is not None:
