@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +13,6 @@ from torch.multiprocessing.spawn import spawn
 
 import undertow as ut
 from undertow.measures.reading import Reading
-
-_STEPS = 60
 
 
 class Numbered:
