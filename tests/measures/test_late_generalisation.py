@@ -59,5 +59,5 @@ def test_it_says_what_it_needs() -> None:
     net = mlp(inputs=10, widths=[], outputs=5, generator=torch.Generator())
     with pytest.raises(InputError, match="split = 'all'"):
         list(LateGeneralisation().about(seen.details)(net, seen.x, seen.y))
-    with pytest.raises(InputError, match="choose modular-addition"):
+    with pytest.raises(InputError, match="needs to know which points were seen: write split = 'all'"):
         LateGeneralisation().about({})
