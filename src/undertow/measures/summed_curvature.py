@@ -23,6 +23,7 @@ class HessianTrace(NamedMeasure):
     The interval holds with a probability of 99 % (see :func:`undertow.curvature.hessian_trace.hessian_trace`). ``loss``
     is one of the training losses; ``"auto"`` is cross-entropy for several outputs, BCE for one logit.
 
+    >>> import torch
     >>> net, x, y = nn.Linear(2, 1, bias=False), torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.zeros(2)
     >>> [(key, round(value, 6)) for key, value, _ in HessianTrace(loss="square")(net, x, y)]
     [('', 2.5)]
