@@ -140,7 +140,7 @@ for _id, _text, _part, _source in _MARGINS:
         source=_source,
         parts=(_part,),
         figure=f"margins-{_kind}",
-        hindsight=_LONGER if _part.partition("-")[2] in ("adam", "signum", "muon") else "",
+        hindsight=_LONGER if _part.partition("-")[2] in ("adam", "uncorrected", "signum", "muon") else "",
         part=_part,
     )(reaches)
 for _name, _text, _attacker in _PROTECTION:

@@ -25,6 +25,7 @@ _RIVALS = tuple(ATTACKERS.values())
 _WITHSTANDING = parts_of("radii", _RIVALS)
 
 _LOWERED = "rates of sign and coordinate descent were lowered after networks had died at the first; no line was moved"
+_MEMORY = "Adam's β₂ was chosen again after a first run of linear models; no line was moved"
 
 CLAIMS = Claims(_HOMOGENEOUS)
 
@@ -117,6 +118,7 @@ def withstands(
     return verdict(ratios[side], above=1.0, within=POSITIVE, note=note)
 
 
+_CHANGED = {("sign", "long"): _LOWERED, ("adam", "long"): _MEMORY}
 for _rule in LONG:
     _norm = RULES[_rule].norm
     for _kind, _layers in DEPTHS.items():
@@ -126,7 +128,7 @@ for _rule in LONG:
             f"({_layers}).",
             parts=(f"{_kind}-{_rule}",),
             figure="kkt-in-norms",
-            hindsight=_LOWERED if _rule == "sign" and _kind == "long" else "",
+            hindsight=_CHANGED.get((_rule, _kind), ""),
             norm=_norm,
         )(near_kkt)
 for _rule in ("gd", "sign", "coordinate", "spectral"):
