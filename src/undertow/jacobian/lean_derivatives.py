@@ -5,6 +5,9 @@ rule for convolutions computes the weights' share too, whoever asks, which takes
 float64 three times as long; its rule for batch norm has twenty terms, of which eval mode leaves one. Here
 
     y = W ∗ x + b,   Jᵀv = Wᵀ ∗ v,   J u = W ∗ u,      and   y = s x + t,   Jᵀv = s v,   J u = s u.
+
+On a GPU convolutions of pictures are products of matrices (:mod:`undertow.core.patches`): of ResNet-50 on pictures of
+32×32, J u and Jᵀv ran at 4 TFLOP/s as convolutions.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+
+from undertow.core.patches import MatrixConvolution
 
 __all__ = ["LeanDerivatives"]
 
@@ -71,9 +76,24 @@ def _convolved(
     if isinstance(padding, str) or input.dim() != dimensions + 2 or _left_to_autograd(input, weight, bias):
         return value()
     each = (_each(stride, dimensions), _each(padding, dimensions), _each(dilation, dimensions))
+    if _by_matrices(input, groups, each[2]):
+        steps, margins = ((first, second) for first, second in each[:2])
+        matrix = MatrixConvolution(weight.detach(), steps, margins, (input.shape[2], input.shape[3]))
+        return _Convolved.apply(input, partial(_shifted, matrix, input, bias), matrix)  # type: ignore[no-untyped-call, no-any-return]
     layer = _Convolution(weight.detach(), *each, groups, tuple(input.shape), input.stride())
     found: Tensor = _Convolved.apply(input, value, layer)  # type: ignore[no-untyped-call]
     return found
+
+
+def _by_matrices(input: Tensor, groups: int, dilation: list[int]) -> bool:
+    """Whether a convolution is faster as a product of matrices, in the precisions that bounds speak of."""
+    precise = input.dtype in (torch.float32, torch.float64)
+    return input.is_cuda and input.dim() == 4 and groups == 1 and set(dilation) == {1} and precise
+
+
+def _shifted(layer: MatrixConvolution, input: Tensor, bias: Tensor | None) -> Tensor:
+    found = layer(input)
+    return found if bias is None else found + bias.view(-1, 1, 1)
 
 
 def _left_to_autograd(input: Tensor, *weights: Tensor | None) -> bool:
@@ -162,7 +182,12 @@ def _without_blocks(*, on: bool) -> Iterator[None]:
 
 class _Convolved(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, input: Tensor, value: Callable[[], Tensor], layer: _Convolution) -> Tensor:  # noqa: ARG004
+    def forward(  # type: ignore[override]
+        ctx: Any,
+        input: Tensor,  # noqa: ARG004
+        value: Callable[[], Tensor],
+        layer: _Convolution | MatrixConvolution,
+    ) -> Tensor:
         ctx.layer = layer
         return value()
 
@@ -173,7 +198,7 @@ class _Convolved(torch.autograd.Function):
 
 class _PulledBack(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, cotangent: Tensor, layer: _Convolution) -> Tensor:
+    def forward(ctx: Any, cotangent: Tensor, layer: _Convolution | MatrixConvolution) -> Tensor:
         ctx.layer = layer
         return layer.transposed(cotangent)
 

@@ -173,7 +173,9 @@ class AutogradOperator:
         return self.vjp(self.jvp(vector))
 
     def take(self, index: Tensor) -> AutogradOperator:
-        return AutogradOperator(rows_of(self._f, index), self._x[index], arithmetic=self._arithmetic)
+        taken = AutogradOperator(rows_of(self._f, index), self._x[index], arithmetic=self._arithmetic)
+        taken._forward_mode = self._forward_mode  # the same layers
+        return taken
 
     @property
     def output(self) -> Tensor:

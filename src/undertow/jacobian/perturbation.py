@@ -22,7 +22,10 @@ __all__ = ["Noise"]
 _ROUNDINGS = 2.0
 """The size of a perturbation in units of rounding; an operation errs by one half, a long sum by one or two."""
 _OFFSETS = 4096
-_UNTOUCHED = ("copy_", "zero_", "fill_", "clone", "_to_copy", "index_put_")
+_UNTOUCHED = (
+    *("copy_", "zero_", "fill_", "clone", "_to_copy", "index_put_"),
+    *("constant_pad_nd", "_unsafe_view"),
+)
 """What moves numbers without computing any."""
 
 

@@ -30,6 +30,7 @@ _SMALL_SIDE = 64
 _ONE_MATRIX = 1024
 _FEW = 64
 _EXACT = 1e-4  # relative rounding beyond which an exact norm is computed in float64
+_NEGLIGIBLE = 1e-3  # share of a tolerance; a first look at rounding that shows no more is the last
 _ROUNDING_SHARE = 0.1  # of the risk is for the bound on rounding
 
 
@@ -199,7 +200,13 @@ class Plan:
     def _rounding(self, samples: Precisions, pullbacks: Pullbacks) -> Rounding:
         operator = samples.given
         like = torch.empty(operator.batch, operator.out_size, dtype=operator.dtype, device=operator.device)
-        return rounding_of(pullbacks, samples.perturbed, like=like, risk=_ROUNDING_SHARE * self.risk)
+        return rounding_of(
+            pullbacks,
+            samples.perturbed,
+            like=like,
+            risk=_ROUNDING_SHARE * self.risk,
+            negligible=_NEGLIGIBLE * min(self.rtol, _EXACT),
+        )
 
     def _power(self, operator: JacobianOperator, starts: Tensor) -> JacobianNorms:
         form = "authors" if self.method == "power-authors" else "paper"

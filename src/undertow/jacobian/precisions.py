@@ -20,7 +20,9 @@ from undertow.jacobian.preconditions import PLACE_MATTERS, Network
 from undertow.jacobian.promotion import Promoting, double_of
 from undertow.jacobian.rounding import DRAWS, Pullback
 
-__all__ = ["LayeredSamples", "NetworkSamples", "Precisions"]
+__all__ = ["LayeredSamples", "NetworkSamples", "Precisions", "fast_double"]
+
+_FAST_DOUBLE = ((8, 0), (9, 0))  # A100, H100 and their kin
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,13 @@ class NetworkSamples:
         """The same samples of the same network in float64."""
         return self if self.x.dtype is torch.float64 else self._double
 
+    @property
+    def quickest(self) -> NetworkSamples:
+        """In float64 where a GPU takes its products as fast as float32's: nothing is then computed a second time."""
+        if self.structured or not fast_double(self.x.device):
+            return self
+        return self.double
+
     def by_autograd(self, part: slice | Tensor, *, draw: int | None = None) -> AutogradOperator:
         """The operator of some samples through autograd, as given or with a draw of noise."""
         chosen = torch.arange(len(self.x), device=self.x.device)[part]
@@ -227,6 +236,11 @@ class LayeredSamples:
             return whole.span(begin, end).take(chosen)
 
         return Precisions(at(None), lambda draw: at(Noise(torch.float64, x.device, seed=draw)).vjp, None)
+
+
+def fast_double(device: torch.device) -> bool:
+    """Whether matrix products in float64 take no longer than in float32: some GPUs have tensor cores for them."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) in _FAST_DOUBLE
 
 
 def _through(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from undertow.core.errors import ModelError
 from undertow.core.members import convolves, one_after_another, over_members
+from undertow.core.weight_gradients import first_weight_gradients
 from undertow.training.ensemble import Ensemble
 from undertow.training.stacked import StackedMLP, dense_layers
 
@@ -101,6 +102,7 @@ class MappedNetworks(Ensemble):
         torch._foreach_add_(places, torch.autograd.grad(logits, trained, slopes))
 
     @torch.enable_grad()
+    @first_weight_gradients()
     def _recorded(self, x: Tensor, *, own: bool) -> tuple[Tensor, list[Tensor]]:
         """Logits for autograd, and the leaves that they depend on: of each member, or of all as one."""
         if self._each is None:
