@@ -135,9 +135,9 @@ def test_noise_moves_a_product_of_matrices_once(monkeypatch: pytest.MonkeyPatch)
     moved: list[str] = []
 
     class Noting(Noise):
-        def __call__(self, tensor: Tensor) -> Tensor:
+        def onto(self, tensor: Tensor) -> Tensor:
             moved.append("result")
-            return super().__call__(tensor)
+            return super().onto(tensor)
 
     net, x = nn.Conv2d(3, 4, 3, padding=1, bias=False), torch.randn(2, 3, 5, 5)
     noise = Noting(torch.float32, x.device)
