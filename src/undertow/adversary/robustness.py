@@ -30,6 +30,7 @@ from undertow.adversary.exact.branching import exact_distance
 from undertow.adversary.exact.two_layer_gaps import TwoLayer, two_layer_of
 from undertow.adversary.geometry import check_norm, lengths
 from undertow.adversary.sample_checks import as_labels
+from undertow.core.adapting import check_tensor
 from undertow.core.errors import InputError
 from undertow.core.outputs import OutputChoice
 
@@ -123,6 +124,7 @@ def robustness(
     [1.4, 1.4, 1.4]
     """
     _check_exact(exact)
+    check_tensor(x)
     if attack not in ("thorough", "fast"):
         raise InputError(f"attack={attack!r} must be 'thorough' or 'fast'.")
     if isinstance(net, nn.Module) and isinstance(x, Tensor):

@@ -134,7 +134,10 @@ def seam_profile(
     assert isinstance(f, nn.Module)
     names = tuple(seams_of(f, x) if seams is None else seams)
     if not names:
-        raise SeamError("the network has no seam: no module's output is on every path from input to output.")
+        raise SeamError(
+            "the network has no seam: no module's output is on every path from input to output. Let forward pass an "
+            "nn.Identity() where it is to be cut."
+        )
     tails = [chain(f, [name], x=x if seams is not None else x[:1])[0] for name in names]
     with leave_no_trace(f, device=x.device):
         outputs = check_network(f, x)[0].numel()
