@@ -111,15 +111,45 @@ def test_norms_and_seams_of(name: str) -> None:
         norms = ut.jacobian_norms(net, x, extras=extras)
         places = ut.seams(net, x, extras=extras)
         found = ut.collaboration(net, x, seam=places[len(places) // 2], extras=extras)
-        head, tail = ut.split(net, places[len(places) // 2], x=x, extras=extras)
         with torch.no_grad():
             f, vectors = adapted(net, x, extras=extras)
-            assert torch.equal(head(tail(vectors)), f(vectors))
+            whole = f(vectors)
+            for place in places:
+                head, tail = ut.split(net, place, x=x, extras=extras)
+                assert torch.equal(head(tail(vectors)), whole)
     _compare(net, x, extras, norms.value)
     assert len(places) >= 2
     assert 0 < found.co_correlation <= 1
     assert found.identity_gap < 1e-9
     assert ut.stable_rank(net)
+
+
+@pytest.mark.parametrize("name", _CONFIGURATIONS)
+def test_energy_profile_and_radii_of(name: str) -> None:
+    net, x, extras = _made(name)
+    few = {key: extra[:2] for key, extra in extras.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MeasuredElsewhere)
+        places = ut.seams(net, x, extras=extras)
+        middle = places[len(places) // 2]
+        energy = ut.energy(net, x[:2], extras=few)
+        profile = ut.seam_profile(net, x[:2], seams=[middle], rtol=1e-4, extras=few)
+        (seam,) = profile.co_correlation
+        found = ut.collaboration(net, x[:2], seam=middle, extras=few)
+        f, vectors = adapted(net, x[:2], extras=few)
+        with torch.no_grad():
+            y = f(vectors).argmax(1)
+        own = {key: extra[:1] for key, extra in few.items()}
+        radii = ut.robustness(net, x[:1], y[:1], extras=own, attack="fast")
+    assert energy.value == pytest.approx(profile.energy, rel=1e-3)
+    assert seam == pytest.approx(found.co_correlation, rel=5e-3)
+    assert float(radii.attacked) > 0
+    assert radii.examples.shape == vectors[:1].shape
+    if torch.isfinite(radii.attacked):  # the example is what it says
+        alone, start = adapted(net, x[:1], extras=own)
+        with torch.no_grad():
+            assert int(alone(radii.examples).argmax()) != int(y[0])
+        assert float((radii.examples - start).norm()) == pytest.approx(float(radii.attacked), rel=1e-6)
 
 
 def _compare(net: nn.Module, x: Tensor, extras: dict[str, Tensor], found: Tensor) -> None:
