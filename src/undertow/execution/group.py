@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from undertow.adversary.examples import adversarial_examples
 from undertow.config.grid import Group
@@ -111,7 +113,7 @@ class _Run:
         self.records = bytearray()
         self.seconds = {"whole": 0.0, "training": 0.0, "ending": 0.0}
         self.restarts = 0
-        self._networks = [build_network(trial, self.dataset) for trial in group.trials]
+        self._networks = _drawn(group.trials, self.dataset)
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._chunk = 1
 
@@ -264,6 +266,12 @@ class _Run:
             f"trial {trial.id} was computed again with its group and gave other records than those stored, "
             "which are kept: the software or hardware has changed since (see provenance.json)."
         ]
+
+
+def _drawn(trials: Sequence[TrialConfig], dataset: Dataset) -> list[nn.Module]:
+    """The networks before training. One generator takes a thread, and a hundred large networks most of a minute."""
+    with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+        return list(threads.map(lambda trial: build_network(trial, dataset), trials))
 
 
 def _load(trial: TrialConfig) -> Dataset:

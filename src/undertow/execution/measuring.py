@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from undertow.config.trial import TrialConfig
 from undertow.core.precision import matmul_precision
 from undertow.data.dataset import Dataset
 from undertow.measures.reading import Measure, informed
-from undertow.probe.batched import read_batched
+from undertow.probe.batched import all_preserved, readings_of_members
 from undertow.probe.records import Record
 from undertow.probe.schedule import Schedule
 from undertow.probe.tracking import Tracked, begin_tracking, remembers, restore_all, state_of_all
@@ -146,25 +146,28 @@ class GroupMeasures:
         if not members:
             return bytes(records)
         step, epoch = self._trainer.steps()[members[0]], self._trainer.epochs()[members[0]]
-        networks = [self._networks[index] for index in members]
-        for place, (measure, schedule, limit) in enumerate(
-            zip(self._measures, self._schedules, self._limits, strict=True)
-        ):
-            over = bool(passed) and passed[place]
-            if not (ended or over or self._is_due(schedule, step, members[0])):
-                continue
-            if now is not None:
-                self._levels[:, place, members] = now[:, members]
-            began = time.monotonic()
-            chosen = measure if callable(measure) else [measure[index] for index in members]
-            name = _each(measure)[0].name
-            x, y = self._x[:limit], self._y[:limit]
-            with matmul_precision("float32"):
-                found = read_batched(chosen, networks, x, y)
-            for index, readings in zip(members, found, strict=True):
-                trial = self._trials[index].id
-                records += encode_all(Record(trial, step, epoch, name, *reading) for reading in readings)
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+        due = [
+            place
+            for place, schedule in enumerate(self._schedules)
+            if ended or (passed and passed[place]) or self._is_due(schedule, step, members[0])
+        ]
+        for place in due if now is not None else ():
+            self._levels[:, place, members] = now[:, members]
+        networks: Sequence[nn.Module] = [self._networks[index] for index in members]
+        if len(members) == len(self._networks):
+            networks = self._trainer.together(networks)
+        began = time.monotonic()
+        with all_preserved(networks if due else ()), matmul_precision("float32"):
+            for place in due:
+                measure, limit = self._measures[place], self._limits[place]
+                chosen = measure if callable(measure) else [measure[index] for index in members]
+                name = _each(measure)[0].name
+                found = readings_of_members(chosen, networks, self._x[:limit], self._y[:limit])
+                for index, readings in zip(members, found, strict=True):
+                    trial = self._trials[index].id
+                    records += encode_all(Record(trial, step, epoch, name, *reading) for reading in readings)
+                self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+                began = time.monotonic()
         for index, told in self._told(members if records or self._trainer.revocable else ()):
             trial = self._trials[index].id
             records += encode_all(

@@ -87,16 +87,16 @@ class Ensemble(ABC):
 
     def network(self, index: int, *, shared: bool = False) -> nn.Module:
         """One member in eval mode: a copy, or with ``shared`` a module on the stacked weights themselves."""
-        network = copy.deepcopy(self._template).eval()
-        own = [*network.named_parameters(), *network.named_buffers()]
-        stacked = {**self.weights, **self.buffers}
-        with torch.no_grad():
-            for name, tensor in own:
-                if shared:
-                    tensor.data = stacked[name][index]
-                else:
-                    tensor.copy_(stacked[name][index])
-        return network
+        own: dict[int, Tensor] = {}  # what the copy has in place of the template's tensors, also where they are tied
+        for name, parameter in self._template.named_parameters():
+            weight = self.weights[name][index].detach()
+            own[id(parameter)] = nn.Parameter(
+                weight if shared else weight.clone(), requires_grad=parameter.requires_grad
+            )
+        for name, buffer in self._template.named_buffers():
+            values = self.buffers[name][index].detach()
+            own[id(buffer)] = values if shared else values.clone()
+        return copy.deepcopy(self._template, own).eval()
 
 
 def _stack(members: list[dict[str, Any]], dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:

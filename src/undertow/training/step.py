@@ -142,6 +142,10 @@ class Step:
         """Natural log of each member's mean loss over the whole data set, (M,) float64."""
         return self._source.log_loss(self._x, self._y)
 
+    def logits(self, x: Tensor) -> Tensor:
+        """Logits (M, N, k) of any samples (N, …), in parts that fit."""
+        return self._source.logits(x)
+
     def effective_rates(self) -> list[float]:
         """η of each member's last step, as if it had been −η ∇L (waits for the device)."""
         state = {} if self.attempts is None else self.attempts.state
@@ -241,7 +245,7 @@ class Step:
         running = self._look(loss, reference)
         self._sum_time(running)
         slopes = (slopes * -per_member(self._present_rates(), slopes)).to(logits)
-        slopes.masked_fill_(~per_member(running, slopes), 0.0)
+        slopes = slopes.where(per_member(running, slopes), 0.0)
         self.ensemble.backward(kept, slopes, onto=self.ensemble.weights)
 
     def _present_rates(self) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError
 from undertow.core.precision import deterministic_convolutions, matmul_precision
+from undertow.core.stacked_members import StackedMembers
 from undertow.training.batches_of_a_recipe import batches_for
 from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
@@ -184,6 +185,10 @@ class Trainer:
         A copy; with ``shared`` it is on the weights themselves and changes with every step: to be looked at only.
         """
         return self._step.ensemble.network(index, shared=shared)
+
+    def together(self, networks: Sequence[nn.Module]) -> StackedMembers:
+        """All members as they stand now, for measures that read them at once; ``networks``: each of them, shared."""
+        return StackedMembers(networks, self._step.ensemble.weights, self._step.logits)
 
     def log_loss(self) -> Tensor:
         """Natural log of each member's mean loss over the whole training set: (M,) float64 on the CPU.
