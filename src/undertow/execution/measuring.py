@@ -74,6 +74,7 @@ class GroupMeasures:
 
     def observe(self) -> None:
         """Tell the measures with a memory what became of the last step; called after every one."""
+        self._trainer.show()
         steps = self._trainer.taken()
         for measure in self._measures:
             for own, network, taken in zip(_each(measure), self._networks, steps, strict=False):
@@ -98,6 +99,7 @@ class GroupMeasures:
         epochs may be taken back, a network is measured when it has kept one, and its record says which; networks
         that have kept the same number are measured together.
         """
+        self._trainer.show()
         running = [index for index, runs in enumerate(self._trainer.running()) if runs]
         if not self._trainer.apart and not self._by_level:
             return self._read(running, ended=ended)

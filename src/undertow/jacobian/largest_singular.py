@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from undertow.core.precision import matmul_precision
 from undertow.jacobian.largest_ritz import largest_ritz, log_polynomial
 from undertow.jacobian.tridiagonal import miss_threshold
 
@@ -16,11 +18,13 @@ __all__ = ["largest_entries", "largest_singular"]
 
 _SMALL = 192  # of the smaller side: up to here the eigenvalues of the Gram matrix take less time than Lanczos
 _TINY = 32
-_FIRST_LOOK, _LOOK_GROWTH = 9, 1.4
+_LONG = 3  # columns to a row
+_FIRST_LOOK, _LOOK_GROWTH = {"cpu": 9, "cuda": 12}, 1.4
 _ROOM = 32  # vectors that there is room for at first
 _PLAIN = 1e12  # entries between its inverse and it are not scaled: their squares and sums are no trouble to float32
 
 
+@matmul_precision("float32")  # the bounds do not cover the rounding of TF32
 def largest_singular(
     stack: Tensor, *, rtol: float = 4e-6, risk: float = 1e-3, largest: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -73,30 +77,40 @@ def _lanczos(wide: Tensor, rtol: float, risk: float) -> tuple[Tensor, Tensor]:
     """
     members, small, _ = wide.shape
     start = torch.randn(members, small, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    basis, entries = wide.new_empty(members, _ROOM, small), wide.new_empty(2, members, _ROOM)
+    basis, diagonal, off = wide.new_empty(members, _ROOM, small), list[Tensor](), list[Tensor]()
     basis[:, 0] = torch.nn.functional.normalize(start, dim=1).to(wide)
     rounding = max(1e-13, torch.finfo(wide.dtype).eps * math.sqrt(wide.shape[2]) / 2)
+    times = _square_of(wide)
     known = _Known(members, -math.log(miss_threshold(small, risk)), rtol=rtol, rounding=rounding)
-    look = min(_FIRST_LOOK, small)
+    look = min(_FIRST_LOOK.get(wide.device.type, 12), small)
     for step in range(small):
         if step + 1 == basis.shape[1]:
             basis = torch.cat([basis, torch.empty_like(basis)], 1)
-            entries = torch.cat([entries, torch.empty_like(entries)], 2)
-        image = _products(wide, _products(wide.mT, basis[:, step]))
+        image = times(basis[:, step])
         kept = basis[:, : step + 1]
         along = _products(kept, image)
-        entries[0, :, step] = along[:, -1]
         image = _without(image, kept, along)
         image = _without(image, kept, _products(kept, image))
-        torch.linalg.vector_norm(image, dim=1, out=entries[1, :, step])
-        torch.div(image, entries[1, :, step].clamp_min(1e-30)[:, None], out=basis[:, step + 1])
+        length = torch.linalg.vector_norm(image, dim=1, keepdim=True)
+        torch.div(image, length.clamp_min(1e-30), out=basis[:, step + 1])
+        diagonal.append(along[:, -1:])
+        off.append(length)
         if step + 1 == look:
-            known.look(*entries[:, :, :look].double().cpu().numpy(), whole=look == small)
+            entries = torch.stack([torch.cat(diagonal, 1), torch.cat(off, 1)])
+            known.look(*entries.double().cpu().numpy(), whole=look == small)
             if known.all:
                 break
             look = min(math.ceil(_LOOK_GROWTH * look), small)
     top = torch.from_numpy(known.top).to(wide.device)
     return top, torch.from_numpy(known.room).to(wide.device) + rounding * top
+
+
+def _square_of(wide: Tensor) -> Callable[[Tensor], Tensor]:
+    """v ↦ W Wᵀ v. A GPU has a short W Wᵀ in the time of a few products with a long W, and keeps it in its cache."""
+    if wide.device.type != "cpu" and wide.shape[2] >= _LONG * wide.shape[1]:
+        gram = torch.bmm(wide, wide.mT)
+        return lambda vectors: _products(gram, vectors)
+    return lambda vectors: _products(wide, _products(wide.mT, vectors))
 
 
 class _Known:

@@ -75,6 +75,11 @@ class Ensemble(ABC):
         """Logits (M, B, k) of samples (B, …)."""
         return self.forward(x, own=False)[0]
 
+    def logits_in_parts(self, x: Tensor, largest: int) -> Tensor:
+        """Logits (M, N, k) of many samples (N, …), of which ``largest`` have room at once with gradients."""
+        parts = torch.split(x, largest * self.room_without_gradients)
+        return torch.cat([self.logits(part) for part in parts], dim=1) if len(parts) > 1 else self.logits(x)
+
     def outputs(self, weights: Mapping[str, Tensor], x: Tensor, *, own: bool) -> Tensor:
         """Logits (M, B, k) as a function that autograd differentiates, of weights (M, …) and of the samples."""
         logits = self._apply(weights, self.buffers, x, own)

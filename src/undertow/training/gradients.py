@@ -149,11 +149,6 @@ class BatchGradients:
             log_sums.append(log_mean + math.log(part.stop - part.start))
         return torch.logsumexp(torch.stack(log_sums), dim=0) - math.log(samples)
 
-    def logits(self, x: Tensor) -> Tensor:
-        """Logits (M, N, k) of samples (N, …)."""
-        room = self._ensemble.room_without_gradients * self._largest
-        return torch.cat([self._ensemble.logits(x[part]) for part in parts(len(x), room)], dim=1)
-
     def _own(self, y: Tensor) -> tuple[bool, int]:
         """Whether each member has its own samples, and how many there are."""
         own = y.dim() > self._label_axes

@@ -59,7 +59,7 @@ class Step:
         self.ended = torch.full((ensemble.size,), NEVER, dtype=torch.int64, device=ensemble.device)
         self._log_time = torch.full_like(self._base, -math.inf)
         largest = _LARGEST.get(ensemble.device.type, _LARGEST["cpu"])
-        largest = max(1, largest // ensemble.floats_per_sample(self._x[:1]))
+        largest = self.samples_at_once = max(1, largest // ensemble.floats_per_sample(self._x[:1]))
         trained = {name: ensemble.weights[name] for name in ensemble.trained}
         self._memory = self._direction.start(trained)
         self._gradients = {name: torch.zeros_like(weight) for name, weight in trained.items()}
@@ -141,10 +141,6 @@ class Step:
     def log_loss(self) -> Tensor:
         """Natural log of each member's mean loss over the whole data set, (M,) float64."""
         return self._source.log_loss(self._x, self._y)
-
-    def logits(self, x: Tensor) -> Tensor:
-        """Logits (M, N, k) of any samples (N, …), in parts that fit."""
-        return self._source.logits(x)
 
     def effective_rates(self) -> list[float]:
         """η of each member's last step, as if it had been −η ∇L (waits for the device)."""

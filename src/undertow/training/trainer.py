@@ -13,8 +13,10 @@ from undertow.core.stacked_members import StackedMembers
 from undertow.training.batches_of_a_recipe import batches_for
 from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
+from undertow.training.ensemble import Ensemble
 from undertow.training.mapped import stack_networks
 from undertow.training.recipe import Recipe, shared_recipe
+from undertow.training.span import SpanOfSamples
 from undertow.training.standing import Standing
 from undertow.training.states import taken_out
 from undertow.training.step import Step
@@ -67,15 +69,23 @@ class Trainer:
             )
         recipe = self._recipe = shared_recipe(recipes)
         place = x.device if device is None else torch.device(device)
-        ensemble = stack_networks(
-            networks,
-            frozen=recipe.frozen,
-            dtype=recipe.torch_dtype,
-            device=place,
-            faster=recipe.compiled,
-        )
+
+        def stacked(networks: Sequence[nn.Module]) -> Ensemble:
+            return stack_networks(
+                networks,
+                frozen=recipe.frozen,
+                dtype=recipe.torch_dtype,
+                device=place,
+                faster=recipe.compiled,
+            )
+
+        self._span = SpanOfSamples(networks, x) if recipe.coordinates == "span" else None
+        ensemble = stacked(networks if self._span is None else self._span.networks)
+        if self._span is not None:
+            self._span.place(stacked(networks))
+        self._given, self._shown_at = x, -1
         with matmul_precision(recipe.matmul_precision):
-            self._batches = batches_for(ensemble, x, y, recipes)
+            self._batches = batches_for(ensemble, x if self._span is None else self._span.x, y, recipes)
             self._step = Step(ensemble, recipes, self._batches)
         self.revocable = recipe.rate.revocable
         self._replay: Callable[[], None] | None = None
@@ -177,18 +187,32 @@ class Trainer:
     @property
     def data(self) -> tuple[Tensor, Tensor]:
         """Samples and labels as they are trained on, on the device."""
-        return self._batches.x, self._batches.y
+        x = self._batches.x
+        return x if self._span is None else self._given.to(x), self._batches.y
 
     def network(self, index: int, *, shared: bool = False) -> nn.Module:
         """One member in eval mode, with its present weights or those it diverged with.
 
-        A copy; with ``shared`` it is on the weights themselves and changes with every step: to be looked at only.
+        A copy; with ``shared`` it is on the weights themselves and changes with every step, or where steps are taken in
+        other coordinates with every ``show``: to be looked at only.
         """
-        return self._step.ensemble.network(index, shared=shared)
+        self.show()
+        return self._whole.network(index, shared=shared)
 
     def together(self, networks: Sequence[nn.Module]) -> StackedMembers:
-        """All members as they stand now, for measures that read them at once; ``networks``: each of them, shared."""
-        return StackedMembers(networks, self._step.ensemble.weights, self._step.logits)
+        """All members as they were last shown, for measures that read them at once; ``networks``: each, shared."""
+        whole, room = self._whole, self._step.samples_at_once
+        return StackedMembers(networks, whole.weights, lambda x: whole.logits_in_parts(x, room))
+
+    def show(self) -> None:
+        """Bring networks that were given out as ``shared`` to where their members are."""
+        if self._span is not None and self._shown_at != self.step:
+            self._span.show(self._step.ensemble)
+            self._shown_at = self.step
+
+    @property
+    def _whole(self) -> Ensemble:
+        return self._step.ensemble if self._span is None else self._span.whole
 
     def log_loss(self) -> Tensor:
         """Natural log of each member's mean loss over the whole training set: (M,) float64 on the CPU.
@@ -263,7 +287,7 @@ class Trainer:
         """Go on from ``state``, which a trainer of the same networks, data and recipes gave."""
         self._step.restore(state)
         self.step = int(self._step.count)
-        self._settled = None
+        self._settled, self._shown_at = None, -1
         self._look()
 
     def _update(self) -> None:

@@ -10,6 +10,7 @@ from undertow.studies.kit.settings import two_layer
 __all__ = [
     "ACTIVATIONS",
     "INIT_SCALES",
+    "IN_SPAN",
     "ONE_DRAW",
     "TEN_SEEDS",
     "at_rest",
@@ -25,6 +26,10 @@ ACTIVATIONS = ["relu", "leaky-relu"]
 TEN_SEEDS = list(range(10))
 ONE_DRAW: tuple[dict[str, int], dict[str, int], dict[str, int]] = ({"seed": 0}, {}, {})
 """By scale: in seconds all seeds have the same points, and train as one batch; elsewhere each has its own."""
+
+
+IN_SPAN = {"coordinates": "span"}
+"""Training where there are fewer samples than inputs: in their span, equal up to rounding and many times faster."""
 
 
 def mixture(d: int, own: Mapping[str, int]) -> dict[str, Any]:
@@ -68,6 +73,7 @@ def at_rest(alpha: float, log10_loss: float, *, trained: bool = False) -> dict[s
         "epochs": 20_000,
         **head,
         "dtype": "float64",
+        **IN_SPAN,
         "rate": {"name": "loss-based", "growth": 1.0, "frame_at_start": 30.0},
         "stop_below": log10_loss,
     }

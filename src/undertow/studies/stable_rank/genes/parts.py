@@ -10,6 +10,7 @@ from undertow.studies.kit.settings import gradient_descent
 from undertow.studies.kit.study import Part, Scale
 from undertow.studies.stable_rank.starts import (
     ACTIVATIONS,
+    IN_SPAN,
     INIT_SCALES,
     TEN_SEEDS,
     start_axis,
@@ -24,7 +25,10 @@ _PERSONS = by_scale(width=(16, 128, 128), epochs=(500, 5000, 5000), every=(25, 5
 
 def _patients(name: str, scale: Scale, variant: str) -> dict[str, Any] | None:
     size = _PATIENTS[scale]
-    return _table(name, size.width, 0.22, size.epochs, size.every, variant) if present(name) else None
+    if not present(name):
+        return None
+    settings = _table(name, size.width, 0.22, size.epochs, size.every, variant)
+    return {**settings, "training": {**settings["training"], **IN_SPAN}}
 
 
 def dlbcl(scale: Scale, variant: str) -> dict[str, Any] | None:
