@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-
 from undertow.core.errors import ConfigError, ModelError
 from undertow.measures.rank import StableRank
 from undertow.training import Recipe, Trainer
@@ -34,7 +33,10 @@ def settings(**changed: object) -> dict[str, object]:
         {"optimizer": "gd", "batch_size": None},
         {"frozen": ("output.weight",)},
         {
-            **{"optimizer": "gd", "batch_size": None, "learning_rate": 0.05, "epochs": 20},
+            "optimizer": "gd",
+            "batch_size": None,
+            "learning_rate": 0.05,
+            "epochs": 20,
             "rate": {"name": "loss-based", "growth": 1.0, "frame_at_start": 30.0},
         },
     ],
@@ -93,7 +95,11 @@ def test_a_run_goes_on_from_its_state() -> None:
 
 
 def test_what_leaves_the_span_is_refused() -> None:
-    for changed in ({"optimizer": "adam"}, {"momentum": 0.9}, {"penalty": {"name": "jacobian", "weight": 0.1}}):
+    for changed in (
+        {"optimizer": "adam"},
+        {"momentum": 0.9},
+        {"penalty": {"name": "jacobian", "weight": 0.1}},
+    ):
         with pytest.raises(ConfigError, match="span"):
             Recipe(**settings(**changed), coordinates="span")
     x, y = data(FEW)
@@ -104,3 +110,19 @@ def test_what_leaves_the_span_is_refused() -> None:
 def test_identities_without_it_are_what_they_were() -> None:
     assert "coordinates" not in Recipe(**settings()).model_dump()
     assert Recipe(**settings(), coordinates="span").model_dump()["coordinates"] == "span"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_it_is_what_it_is_on_the_cpu() -> None:
+    x, y = data(FEW)
+    recipes = [Recipe(**settings(), seed=seed, coordinates="span") for seed in (0, 1)]
+    here, there = (
+        Trainer([shallow(0), shallow(1)], x.double(), y, recipes, device=device) for device in ("cpu", "cuda")
+    )
+    for trainer in (here, there):
+        trainer.advance(1000)
+    for index in range(2):
+        for ours, theirs in zip(
+            here.network(index).parameters(), there.network(index).parameters(), strict=True
+        ):
+            assert torch.allclose(ours, theirs.cpu(), rtol=0, atol=1e-9)

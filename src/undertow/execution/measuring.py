@@ -22,6 +22,9 @@ from undertow.training import Trainer
 
 __all__ = ["GroupMeasures"]
 
+_TOLD = Schedule("log")
+"""When the steps themselves are told of at the least, where epochs may be taken back."""
+
 
 class GroupMeasures:
     """What is measured of the networks that a trainer holds, on points that are put on its device once.
@@ -66,11 +69,20 @@ class GroupMeasures:
     def next(self, step: int) -> int:
         """The first step of the trainer after ``step`` at which something may be due, the end of training apart.
 
-        Where epochs may be taken back that is the end of the try: networks are measured where they were kept.
+        Where epochs may be taken back that is the end of a try: networks are measured where they were kept, and no
+        network keeps more steps than are made.
         """
-        if self._trainer.revocable:
-            return (step // self._trainer.steps_per_epoch + 1) * self._trainer.steps_per_epoch
-        return min(schedule.next(step) for schedule in self._schedules)
+        if not self._trainer.revocable:
+            return min(schedule.next(step) for schedule in self._schedules)
+        size = self._trainer.steps_per_epoch
+        going_on = zip(self._trainer.steps(), self._trainer.finished(), strict=True)
+        kept = {steps for steps, finished in going_on if not finished}
+        if self._by_level or self.observes or not kept:
+            return (step // size + 1) * size
+        soonest = min(
+            schedule.next(steps) - steps for schedule in (*self._schedules, _TOLD) for steps in kept
+        )
+        return (step // size + -(-soonest // size)) * size
 
     def observe(self) -> None:
         """Tell the measures with a memory what became of the last step; called after every one."""
@@ -99,7 +111,6 @@ class GroupMeasures:
         epochs may be taken back, a network is measured when it has kept one, and its record says which; networks
         that have kept the same number are measured together.
         """
-        self._trainer.show()
         running = [index for index, runs in enumerate(self._trainer.running()) if runs]
         if not self._trainer.apart and not self._by_level:
             return self._read(running, ended=ended)
@@ -144,22 +155,35 @@ class GroupMeasures:
 
         ``passed`` tells for each measure whether a decade that it is taken at has been ``passed``.
         """
-        records = bytearray()
         if not members:
-            return bytes(records)
+            return b""
         step, epoch = self._trainer.steps()[members[0]], self._trainer.epochs()[members[0]]
         due = [
             place
             for place, schedule in enumerate(self._schedules)
             if ended or (passed and passed[place]) or self._is_due(schedule, step, members[0])
         ]
-        for place in due if now is not None else ():
-            self._levels[:, place, members] = now[:, members]
+        if now is not None:
+            for place in due:
+                self._levels[:, place, members] = now[:, members]
+        records = self._measured(due, members, step, epoch) if due else b""
+        told_now = self._trainer.revocable and self._is_due(_TOLD, step, members[0])
+        for index, told in self._told(members if records or told_now else ()):
+            trial = self._trials[index].id
+            records += encode_all(
+                Record(trial, step, epoch, "steps", key, value) for key, value in told.items()
+            )
+        return records
+
+    def _measured(self, due: Sequence[int], members: Sequence[int], step: int, epoch: int) -> bytes:
+        """Records of the measures in these places, of these networks."""
+        records = bytearray()
+        began = time.monotonic()
+        self._trainer.show()
         networks: Sequence[nn.Module] = [self._networks[index] for index in members]
         if len(members) == len(self._networks):
             networks = self._trainer.together(networks)
-        began = time.monotonic()
-        with all_preserved(networks if due else ()), matmul_precision("float32"):
+        with all_preserved(networks), matmul_precision("float32"):
             for place in due:
                 measure, limit = self._measures[place], self._limits[place]
                 chosen = measure if callable(measure) else [measure[index] for index in members]
@@ -170,11 +194,6 @@ class GroupMeasures:
                     records += encode_all(Record(trial, step, epoch, name, *reading) for reading in readings)
                 self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
                 began = time.monotonic()
-        for index, told in self._told(members if records or self._trainer.revocable else ()):
-            trial = self._trials[index].id
-            records += encode_all(
-                Record(trial, step, epoch, "steps", key, value) for key, value in told.items()
-            )
         return bytes(records)
 
     def _is_due(self, schedule: Schedule, step: int, member: int) -> bool:

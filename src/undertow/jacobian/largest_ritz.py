@@ -1,8 +1,8 @@
 """Largest eigenvalues of many short tridiagonal matrices on the host, and what they prove of those they come from.
 
-T_k is what k steps of Lanczos leave (:mod:`undertow.jacobian.tridiagonal` has the formulas). A few dozen of them are some
-thousand numbers: LAPACK's bisection (``dstebz``) takes microseconds for each, where a GPU would be launched for every
-row, and a dense solver takes time k³.
+T_k is what k steps of Lanczos leave (:mod:`undertow.jacobian.tridiagonal` has the formulas). A few dozen of them are
+some thousand numbers: LAPACK's bisection (``dstebz``) takes microseconds for each, where a GPU would be launched for
+every row, and a dense solver takes time k³.
 """
 
 from __future__ import annotations

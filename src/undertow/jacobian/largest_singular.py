@@ -114,7 +114,7 @@ def _square_of(wide: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 class _Known:
-    """What the runs of all matrices have shown: λ₁ from below (``top``), and how far above that it may be (``room``)."""
+    """What the runs of all matrices have shown: λ₁ from below (``top``), and how far above it may be (``room``)."""
 
     def __init__(self, members: int, log_target: float, *, rtol: float, rounding: float) -> None:
         self.top, self.room = np.zeros(members), np.zeros(members)

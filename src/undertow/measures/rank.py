@@ -103,7 +103,9 @@ class StableRank(NamedMeasure):
 
 def _stacks(networks: Sequence[nn.Module]) -> Iterator[tuple[str, Tensor]]:
     """Name and matrices (M, r, c) of every weight."""
-    if isinstance(networks, StackedMembers) and all(weight.dim() <= 3 for weight in networks.weights.values()):
+    if isinstance(networks, StackedMembers) and all(
+        weight.dim() <= 3 for weight in networks.weights.values()
+    ):
         yield from ((name, weight) for name, weight in networks.weights.items() if weight.dim() == 3)
         return
     for several in zip(*(weight_matrices(innermost(unwrapped(net))) for net in networks), strict=True):

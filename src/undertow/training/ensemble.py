@@ -92,7 +92,9 @@ class Ensemble(ABC):
 
     def network(self, index: int, *, shared: bool = False) -> nn.Module:
         """One member in eval mode: a copy, or with ``shared`` a module on the stacked weights themselves."""
-        own: dict[int, Tensor] = {}  # what the copy has in place of the template's tensors, also where they are tied
+        own: dict[
+            int, Tensor
+        ] = {}  # what the copy has in place of the template's tensors, also where they are tied
         for name, parameter in self._template.named_parameters():
             weight = self.weights[name][index].detach()
             own[id(parameter)] = nn.Parameter(

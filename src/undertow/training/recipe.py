@@ -178,7 +178,9 @@ class TrainingSection(Section):
                 "a penalty is added to the loss itself, and an adversary raises it: leave out objective "
                 "and the loss-based rate"
             )
-        if self.coordinates == "span" and not (self.direction.plain and not self.penalty and not self.adversary):
+        if self.coordinates == "span" and not (
+            self.direction.plain and not self.penalty and not self.adversary
+        ):
             raise ValueError(
                 "coordinates = 'span' is for steps along gradients of the loss alone, gd and sgd without momentum: "
                 "leave it out"

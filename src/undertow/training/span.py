@@ -16,7 +16,7 @@ __all__ = ["SpanOfSamples"]
 
 
 class SpanOfSamples:
-    """The same networks in fewer coordinates: W x = (W Q) (Qᵀ x) for samples x (N, d) and an orthonormal basis Q (d, N).
+    """The same networks in fewer coordinates: W x = (W Q) (Qᵀ x) for samples x (N, d) and an orthonormal Q (d, N).
 
     A gradient of the first layer W is Σ δ_i x_iᵀ, so that steps along gradients leave W (1 − Q Qᵀ) as it was drawn, and
     W(t) = W(0) (1 − Q Qᵀ) + V(t) Qᵀ, where V is the first layer of a network with inputs Qᵀ x, trained in the same way.
@@ -26,12 +26,12 @@ class SpanOfSamples:
     ``networks`` and ``x`` are those in the span; ``whole`` holds the networks as they are, once ``show`` was called.
 
     >>> x = torch.tensor([[3.0, 0.0, 4.0]])
-    >>> span = SpanOfSamples([nn.Linear(3, 2)], x)
+    >>> span = SpanOfSamples([nn.Linear(3, 2)], x, dtype=torch.float32)
     >>> span.networks[0].weight.shape, span.x.abs()
     (torch.Size([2, 1]), tensor([[5.]], dtype=torch.float64))
     """
 
-    def __init__(self, networks: Sequence[nn.Module], x: Tensor) -> None:
+    def __init__(self, networks: Sequence[nn.Module], x: Tensor, *, dtype: torch.dtype) -> None:
         layers = dense_layers(networks[0])
         if layers is None:
             raise ModelError(
@@ -46,7 +46,7 @@ class SpanOfSamples:
         both = list(zip(networks, weights, inside, strict=True))
         self.networks = [_with_first(network, self.first, own) for network, _, own in both]
         # What no step moves, (M, m, d).
-        self._rest = torch.stack([(w.double() - own @ self._basis.T).to(w) for _, w, own in both])
+        self._rest = torch.stack([(w.double() - own @ self._basis.T).to(dtype) for _, w, own in both])
 
     def place(self, whole: Ensemble) -> None:
         """``whole``: the networks as they are, in the precision and on the device of the training."""

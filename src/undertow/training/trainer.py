@@ -79,7 +79,8 @@ class Trainer:
                 faster=recipe.compiled,
             )
 
-        self._span = SpanOfSamples(networks, x) if recipe.coordinates == "span" else None
+        in_span = recipe.coordinates == "span"
+        self._span = SpanOfSamples(networks, x, dtype=recipe.torch_dtype) if in_span else None
         ensemble = stacked(networks if self._span is None else self._span.networks)
         if self._span is not None:
             self._span.place(stacked(networks))

@@ -59,8 +59,8 @@ def glorot_start(model: Mapping[str, Any]) -> dict[str, Any]:
     return {**model, "init": {"name": "glorot-uniform"}, "activation": "leaky-relu"}
 
 
-def at_rest(alpha: float, log10_loss: float, *, trained: bool = False) -> dict[str, Any]:
-    """Gradient descent on log L down to a loss that is as good as zero: steps α/L as the loss-based rule has them.
+def at_rest(alpha: float, decades: int, *, trained: bool = False, epochs: int = 50_000) -> dict[str, Any]:
+    """Gradient descent on log L so many decades down: steps α/L as the loss-based rule has them.
 
     α does not grow here: with growth the rule takes strides in which margins never become equal. The first
     frame is above the loss of any start: from log 2 the rule would take back every epoch of a start that is worse. With
@@ -70,10 +70,10 @@ def at_rest(alpha: float, log10_loss: float, *, trained: bool = False) -> dict[s
     return {
         "optimizer": "gd",
         "learning_rate": alpha,
-        "epochs": 20_000,
+        "epochs": epochs,
         **head,
         "dtype": "float64",
         **IN_SPAN,
         "rate": {"name": "loss-based", "growth": 1.0, "frame_at_start": 30.0},
-        "stop_below": log10_loss,
+        "stop_below": -float(decades),
     }
