@@ -19,7 +19,7 @@ _SIZES = by_scale(
 )
 
 _MOST = 6000
-"""Epochs. Of narrow networks some have a point that moves no neuron; nothing is claimed of those, and they never end."""
+"""Epochs. Of narrow networks some have a point that moves no neuron: nothing is claimed of those, which never end."""
 
 
 @only_in("paper")
