@@ -1,13 +1,13 @@
 """The stable-rank study at paper scale, both variants: pictures and lymphoma on the GPU, everything else on the cores.
 
-    python benchmarks/rank_at_paper_scale.py --runs RUNS --seconds-budget 420 --workers 13 --pack rank.tar.gz
+    python benchmarks/rank_at_paper_scale.py --runs RUNS --seconds-budget 420 --workers 13 --pack rank.tar.xz
 
 What matters most comes first, on the GPU as on the cores. Figure 6 trains the networks of both variants as one batch:
 they differ in their starts alone, and a step of twelve takes little longer than one of six. Every group is stored when
-it has ended, and weights are not kept; what has not ended after ``--seconds-budget`` is lost. The archive unpacks into
-any store:
+it has ended, and weights are not kept; what has not ended after ``--seconds-budget`` is lost. The archive comes in
+pieces of 15 MB and unpacks into any store; runs that are there already are not made again.
 
-    mkdir rank && tar xzf rank.tar.gz -C rank && undertow claims rank
+    mkdir rank && cat rank.tar.xz.* | tar xJ -C rank && undertow claims rank
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import argparse
 import os
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import torch
-from deep_networks import pack
 from study_parts import Clock, machine, run
 
 from undertow.config.grid import Group, StudyConfig
@@ -33,6 +33,7 @@ from undertow.studies import find
 from undertow.studies.kit.presence import present
 
 _NEVER = 1e9  # seconds between checkpoints: they would not outlive the machine
+_PIECE = 15_000_000  # bytes
 _ON_GPU = (
     *("authors:mnist", "authors:cifar10", "both:cifar10-long", "authors:dlbcl", "paper:mnist", "paper:dlbcl"),
     *("paper:cifar10", "authors:fashion-mnist", "paper:fashion-mnist"),
@@ -89,6 +90,18 @@ def on_cores(jobs: list[str], scale: str, store: Store, *, workers: int, budget:
     engine = Processes(workers, checkpoint_seconds=_NEVER, keep_weights=False)
     seconds = run(store, grids, Clock(store, grids, workers), budget=budget, using=engine)
     print(f"on the cores together {seconds:.1f} s", flush=True)
+
+
+def pack(store: Store, archive: Path) -> None:
+    """Trials and studies without what was under way, in pieces that can be sent."""
+    with tarfile.open(archive, "w:xz", preset=1) as tar:
+        for name in ("trials", "studies"):
+            tar.add(store.path / name, arcname=name)
+    data = archive.read_bytes()
+    archive.unlink()
+    for place, start in enumerate(range(0, len(data), _PIECE)):
+        archive.with_name(f"{archive.name}.{place:02}").write_bytes(data[start : start + _PIECE])
+    print(f"{archive}: {len(data) / 1e6:.1f} MB", flush=True)
 
 
 def main() -> None:
