@@ -50,7 +50,7 @@ def test_weights_are_those_of_ordinary_training(build, changed) -> None:  # type
         trainer.advance(1000)
         ways.append(trainer)
     ordinary, span = ways
-    assert span._step.ensemble.weights[span._span.first].shape[2] == FEW  # type: ignore[union-attr]
+    assert span._step.ensemble.weights[span._whole.first].shape[2] == FEW  # type: ignore[union-attr]
     for index in range(2):
         start = dict(build(3 + index).double().named_parameters())
         for (name, ours), theirs in zip(
@@ -73,7 +73,7 @@ def test_shared_networks_and_all_together_follow_when_shown() -> None:
     trainer.show()
     assert not torch.equal(networks[1].hidden.weight, before)  # type: ignore[union-attr, arg-type]
     other = torch.randn(7, 2, 4, 4, dtype=torch.float64)  # not in the span
-    together = trainer.together(networks)
+    together = trainer.together()
     alone = torch.stack([network(other) for network in networks])
     assert torch.allclose(together.scores(other), alone, atol=1e-12)
     read, apart = StableRank().batched(together, x, None), StableRank().batched(networks, x, None)

@@ -13,24 +13,26 @@ __all__ = ["StackedMembers"]
 class StackedMembers(Sequence[nn.Module]):
     """M networks whose parameters are slices of tensors (M, …), as they stand at one moment.
 
-    To a measure it is a sequence of networks. One that would stack their weights finds them stacked in ``weights``,
-    and scores that another measure has asked for are computed once, by ``logits``: (N, …) → (M, N, k).
+    To a measure it is a sequence of networks, each made (by ``network``) when it is asked for. One that would stack
+    their weights finds them stacked in ``weights``, and scores that another measure has asked for are computed once,
+    by ``logits``: (N, …) → (M, N, k).
 
     >>> import torch
     >>> weight = torch.ones(3, 1, 2)
-    >>> nets = [nn.Linear(2, 1, bias=False) for _ in range(3)]
-    >>> members = StackedMembers(nets, {"weight": weight}, lambda x: torch.einsum("moi,ni->mno", weight, x))
-    >>> len(members), members.scores(torch.ones(5, 2)).shape
-    (3, torch.Size([3, 5, 1]))
+    >>> logits = lambda x: torch.einsum("moi,ni->mno", weight, x)
+    >>> members = StackedMembers(3, lambda index: nn.Linear(2, 1), {"weight": weight}, logits)
+    >>> len(members), members.scores(torch.ones(5, 2)).shape, members[0]
+    (3, torch.Size([3, 5, 1]), Linear(in_features=2, out_features=1, bias=True))
     """
 
     def __init__(
         self,
-        networks: Sequence[nn.Module],
+        size: int,
+        network: Callable[[int], nn.Module],
         weights: Mapping[str, Tensor],
         logits: Callable[[Tensor], Tensor],
     ) -> None:
-        self._networks, self.weights, self._logits = networks, weights, logits
+        self._size, self._network, self.weights, self._logits = size, network, weights, logits
         self._scores: list[tuple[Tensor, Tensor]] = []
 
     def scores(self, x: Tensor) -> Tensor:
@@ -42,11 +44,12 @@ class StackedMembers(Sequence[nn.Module]):
         return self._scores[-1][1]
 
     def __len__(self) -> int:
-        return len(self._networks)
+        return self._size
 
     @overload
     def __getitem__(self, index: int) -> nn.Module: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[nn.Module]: ...
     def __getitem__(self, index: int | slice) -> nn.Module | Sequence[nn.Module]:
-        return self._networks[index]
+        places = range(self._size)[index]
+        return self._network(places) if isinstance(places, int) else [self._network(place) for place in places]

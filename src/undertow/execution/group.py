@@ -270,6 +270,8 @@ class _Run:
 
 def _drawn(trials: Sequence[TrialConfig], dataset: Dataset) -> list[nn.Module]:
     """The networks before training. One generator takes a thread, and a hundred large networks most of a minute."""
+    if torch.get_num_threads() == 1:
+        return [build_network(trial, dataset) for trial in trials]
     with ThreadPoolExecutor(torch.get_num_threads()) as threads:
         return list(threads.map(lambda trial: build_network(trial, dataset), trials))
 

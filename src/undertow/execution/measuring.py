@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from undertow.config.trial import TrialConfig
 from undertow.core.precision import matmul_precision
 from undertow.data.dataset import Dataset
-from undertow.measures.reading import Measure, informed
+from undertow.measures.reading import Measure, StackedMeasure, informed
 from undertow.probe.batched import all_preserved, readings_of_members
 from undertow.probe.records import Record
 from undertow.probe.schedule import Schedule
@@ -35,9 +36,8 @@ class GroupMeasures:
 
     def __init__(self, trials: Sequence[TrialConfig], points: Dataset, trainer: Trainer) -> None:
         self._trials, self._trainer = trials, trainer
-        self._networks = [trainer.network(index, shared=True) for index in range(len(trials))]
-        like = next(self._networks[0].parameters())
-        self._x, self._y = points.x.to(like), points.labels.to(like.device)
+        self._made: dict[int, nn.Module] = {}
+        self._x, self._y = points.x.to(trainer.data[0]), points.labels.to(trainer.device)
         pairs = [(informed(measure, points.details), every) for measure, every in trials[0].probe.build()]
         self._schedules = [
             Schedule(every, steps_per_epoch=max(trainer.steps_per_epoch, 1)) for _, every in pairs
@@ -89,11 +89,11 @@ class GroupMeasures:
         self._trainer.show()
         steps = self._trainer.taken()
         for measure in self._measures:
-            for own, network, taken in zip(_each(measure), self._networks, steps, strict=False):
+            for index, (own, taken) in enumerate(zip(_each(measure), steps, strict=False)):
                 if isinstance(own, Tracked) and own.observes and taken is not None:
                     if not taken.accepted:
                         own.tracker.restore(self._before[id(own)])
-                    own.tracker.observe(network, taken)
+                    own.tracker.observe(self._network(index), taken)
         if self._trainer.revocable and self._trainer.step % self._trainer.steps_per_epoch == 0:
             self._remember()
 
@@ -180,21 +180,31 @@ class GroupMeasures:
         records = bytearray()
         began = time.monotonic()
         self._trainer.show()
-        networks: Sequence[nn.Module] = [self._networks[index] for index in members]
-        if len(members) == len(self._networks):
-            networks = self._trainer.together(networks)
-        with all_preserved(networks), matmul_precision("float32"):
+        together = self._trainer.together(self._network) if 1 < len(members) == len(self._trials) else None
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(matmul_precision("float32"))
+            networks: Sequence[nn.Module] = ()
             for place in due:
                 measure, limit = self._measures[place], self._limits[place]
                 chosen = measure if callable(measure) else [measure[index] for index in members]
+                stacked = together if isinstance(measure, StackedMeasure) else None
+                if stacked is None and not networks:
+                    networks = [self._network(index) for index in members]
+                    stack.enter_context(all_preserved(networks))
                 name = _each(measure)[0].name
-                found = readings_of_members(chosen, networks, self._x[:limit], self._y[:limit])
+                found = readings_of_members(chosen, stacked or networks, self._x[:limit], self._y[:limit])
                 for index, readings in zip(members, found, strict=True):
                     trial = self._trials[index].id
                     records += encode_all(Record(trial, step, epoch, name, *reading) for reading in readings)
                 self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
                 began = time.monotonic()
         return bytes(records)
+
+    def _network(self, index: int) -> nn.Module:
+        """A member as a network of its own, on the weights themselves, made when it is first asked for."""
+        if index not in self._made:
+            self._made[index] = self._trainer.network(index, shared=True)
+        return self._made[index]
 
     def _is_due(self, schedule: Schedule, step: int, member: int) -> bool:
         """Whether the step is measured, or where networks stand at ends of epochs alone, any since the last one was."""

@@ -17,7 +17,7 @@ from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.largest_singular import largest_entries, largest_singular
 from undertow.jacobian.norms import matrix_norm
 from undertow.measures.named_measure import NamedMeasure
-from undertow.measures.reading import Reading
+from undertow.measures.reading import Reading, StackedMeasure
 
 __all__ = ["StableRank", "StableRankResult", "stable_rank", "stable_ranks", "weight_matrices"]
 
@@ -74,7 +74,7 @@ def stable_rank(
     return _of(weight, "matrix", rtol)
 
 
-class StableRank(NamedMeasure):
+class StableRank(NamedMeasure, StackedMeasure):
     """‖W‖_F² / ‖W‖₂² of every weight matrix, keyed by the parameter's name.
 
     The spectral norm is bounded from below, and the truth so lies below a reading.
@@ -92,7 +92,7 @@ class StableRank(NamedMeasure):
         y: Tensor | None,  # noqa: ARG002
     ) -> list[list[Reading]]:
         """Matrix by matrix, those of all networks at once: cheap enough for every moment of a training."""
-        readings: list[list[Reading]] = [[] for _ in networks]
+        readings: list[list[Reading]] = [[] for _ in range(len(networks))]
         for name, stack in _stacks(networks):
             for own, value, error in zip(readings, *stable_ranks(stack), strict=True):
                 own.append((name, value, error))

@@ -13,12 +13,12 @@ from undertow.core.errors import InputError, ModelError
 from undertow.core.stacked_members import StackedMembers
 from undertow.jacobian.memory import chunk_size, default_budget, in_chunks
 from undertow.measures.named_measure import NamedMeasure
-from undertow.measures.reading import Measure, Reading
+from undertow.measures.reading import Measure, Reading, StackedMeasure
 
 __all__ = ["MeasureOfScores", "check_one_logit", "scores_batched"]
 
 
-class MeasureOfScores(NamedMeasure, ABC):
+class MeasureOfScores(NamedMeasure, StackedMeasure, ABC):
     """A measure that needs no more of a network than its scores."""
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:

@@ -70,4 +70,5 @@ def _quoted(words: str) -> str:
 
 
 def _number(number: float) -> str:
-    return json.dumps(number) if math.isfinite(number) else f'"{float(number)!r}"'
+    number = float(number)
+    return repr(number) if math.isfinite(number) else f'"{number!r}"'

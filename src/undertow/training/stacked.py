@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from undertow.core.members import over_members
 from undertow.core.networks import NotAChain, read_dense
 from undertow.training.elementwise_gradients import ElementwiseActivation, elementwise_gradient
 from undertow.training.ensemble import Ensemble
@@ -76,6 +78,23 @@ class StackedMLP(Ensemble):
         self._layers = layers
         trained = [layer.weight in self.trained or layer.bias in self.trained for layer in layers]
         self._lowest = trained.index(True) if any(trained) else len(layers)
+
+    @property
+    def first(self) -> str:
+        """The name of the weight that meets the samples."""
+        return self._layers[0].weight
+
+    def with_inputs(self, weight: Tensor) -> StackedMLP:
+        """Networks with another first weight, (M, m, inputs) with any number of inputs, and the same others."""
+        other = copy.copy(self)
+        other.weights = {name: own.clone() for name, own in self.weights.items()}
+        other.weights[self.first] = weight.to(self.weights[self.first])
+        linear = self._template.get_submodule(self.first.rpartition(".")[0])
+        replaced = {id(linear.weight): nn.Parameter(other.weights[self.first][0].clone())}
+        other._template = copy.deepcopy(self._template, replaced)
+        other._template.get_submodule(self.first.rpartition(".")[0]).in_features = weight.shape[2]  # type: ignore[assignment]
+        other._apply = over_members(other._template)
+        return other
 
     def floats_per_sample(self, sample: Tensor) -> int:  # noqa: ARG002
         return self.size * sum(layer.width for layer in self._layers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,6 @@ from undertow.core.stacked_members import StackedMembers
 from undertow.training.batches_of_a_recipe import batches_for
 from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
-from undertow.training.ensemble import Ensemble
 from undertow.training.mapped import stack_networks
 from undertow.training.recipe import Recipe, shared_recipe
 from undertow.training.span import SpanOfSamples
@@ -69,24 +69,19 @@ class Trainer:
             )
         recipe = self._recipe = shared_recipe(recipes)
         place = x.device if device is None else torch.device(device)
-
-        def stacked(networks: Sequence[nn.Module]) -> Ensemble:
-            return stack_networks(
-                networks,
-                frozen=recipe.frozen,
-                dtype=recipe.torch_dtype,
-                device=place,
-                faster=recipe.compiled,
-            )
-
-        in_span = recipe.coordinates == "span"
-        self._span = SpanOfSamples(networks, x, dtype=recipe.torch_dtype) if in_span else None
-        ensemble = stacked(networks if self._span is None else self._span.networks)
-        if self._span is not None:
-            self._span.place(stacked(networks))
-        self._given, self._shown_at = x, -1
+        ensemble = self._whole = stack_networks(
+            networks,
+            frozen=recipe.frozen,
+            dtype=recipe.torch_dtype,
+            device=place,
+            faster=recipe.compiled,
+        )
+        self._given, self._shown_at, self._span = x, 0, None
+        if recipe.coordinates == "span":
+            self._span = SpanOfSamples(ensemble, x)
+            ensemble, x = self._span.inside, self._span.x
         with matmul_precision(recipe.matmul_precision):
-            self._batches = batches_for(ensemble, x if self._span is None else self._span.x, y, recipes)
+            self._batches = batches_for(ensemble, x, y, recipes)
             self._step = Step(ensemble, recipes, self._batches)
         self.revocable = recipe.rate.revocable
         self._replay: Callable[[], None] | None = None
@@ -200,20 +195,17 @@ class Trainer:
         self.show()
         return self._whole.network(index, shared=shared)
 
-    def together(self, networks: Sequence[nn.Module]) -> StackedMembers:
-        """All members as they were last shown, for measures that read them at once; ``networks``: each, shared."""
+    def together(self, one: Callable[[int], nn.Module] | None = None) -> StackedMembers:
+        """All members as they were last shown, for measures that read them at once; ``one`` of them, shared."""
         whole, room = self._whole, self._step.samples_at_once
-        return StackedMembers(networks, whole.weights, lambda x: whole.logits_in_parts(x, room))
+        one = partial(self.network, shared=True) if one is None else one
+        return StackedMembers(whole.size, one, whole.weights, lambda x: whole.logits_in_parts(x, room))
 
     def show(self) -> None:
         """Bring networks that were given out as ``shared`` to where their members are."""
         if self._span is not None and self._shown_at != self.step:
-            self._span.show(self._step.ensemble)
+            self._span.show()
             self._shown_at = self.step
-
-    @property
-    def _whole(self) -> Ensemble:
-        return self._step.ensemble if self._span is None else self._span.whole
 
     def log_loss(self) -> Tensor:
         """Natural log of each member's mean loss over the whole training set: (M,) float64 on the CPU.

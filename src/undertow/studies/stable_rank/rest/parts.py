@@ -22,7 +22,7 @@ __all__ = ["DECADES", "PARTS"]
 
 DECADES = {
     "rest": {"smoke": 50, "laptop": 200, "paper": 1000},
-    "rest-trained": {"smoke": 200, "laptop": 1000, "paper": 1000},
+    "rest-trained": {"smoke": 200, "laptop": 10_000, "paper": 1000},
     "rest-glorot": {"smoke": 50, "laptop": 50, "paper": 50},
 }
 """Of the loss, by part and scale. What is left of the start falls as their square with one layer trained, and as their
@@ -32,6 +32,7 @@ _SIZES = by_scale(
     width=(16, 100, 100),
     alpha=(0.05, 0.004, 0.004),
     trained=(0.02, 0.002, 5e-4),
+    moments=("10 decades", "log", "log"),
     every=(10, 5, 5),
     seeds=(10, 10, 20),
     starts=([INIT_SCALES[0], INIT_SCALES[2], INIT_SCALES[-1]], list(INIT_SCALES), list(INIT_SCALES)),
@@ -46,7 +47,7 @@ def rest(scale: Scale, variant: str) -> dict[str, Any]:
         "data": mixture(size.d, size.data),
         "model": fixed_head(size.width, variant),
         "training": at_rest(size.alpha, DECADES["rest"][scale]),
-        "probe": {"measures": ["stable-rank", "rank-proof", "neuron-alignment"], "every": "log"},
+        "probe": {"measures": ["stable-rank", "rank-proof", "neuron-alignment"], "every": size.moments},
         "grid": {
             "activation": ACTIVATIONS,
             "seed": list(range(size.seeds)),
@@ -74,7 +75,7 @@ def rest_glorot(scale: Scale, variant: str) -> dict[str, Any]:
         **settings,
         "model": glorot_start(settings["model"]),
         "training": at_rest(_SIZES[scale].alpha, DECADES["rest-glorot"][scale]),
-        "probe": {"measures": ["stable-rank"], "every": "log"},
+        "probe": {"measures": ["stable-rank"], "every": _SIZES[scale].moments},
         "grid": {"seed": settings["grid"]["seed"]},
     }
 
