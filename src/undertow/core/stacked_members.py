@@ -52,4 +52,6 @@ class StackedMembers(Sequence[nn.Module]):
     def __getitem__(self, index: slice) -> Sequence[nn.Module]: ...
     def __getitem__(self, index: int | slice) -> nn.Module | Sequence[nn.Module]:
         places = range(self._size)[index]
-        return self._network(places) if isinstance(places, int) else [self._network(place) for place in places]
+        return (
+            self._network(places) if isinstance(places, int) else [self._network(place) for place in places]
+        )

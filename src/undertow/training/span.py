@@ -20,8 +20,8 @@ class SpanOfSamples:
     Of ten samples in 784 dimensions V has ten columns. Networks and gradients are equal up to rounding, and so are
     lengths of gradients, since Q is orthonormal.
 
-    ``whole`` are the networks as they are, brought to where ``inside``, those in the span, are by ``show``; ``x`` are the
-    samples in the span.
+    ``whole`` are the networks as they are, brought by ``show`` to where ``inside``, those in the span, are; ``x`` are
+    the samples in the span.
     """
 
     def __init__(self, whole: Ensemble, x: Tensor) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from undertow.studies.kit.settings import two_layer
+from undertow.studies.kit.study import Scale
 
 __all__ = [
     "ACTIVATIONS",
@@ -18,6 +19,7 @@ __all__ = [
     "glorot_start",
     "mixture",
     "start_axis",
+    "starts",
     "trained_head",
 ]
 
@@ -35,6 +37,11 @@ IN_SPAN = {"coordinates": "span"}
 def mixture(d: int, own: Mapping[str, int]) -> dict[str, Any]:
     """Ten points x = yμ + z of the report, in d dimensions."""
     return {"name": "kou-mixture", "n": 10, "d": d, "sigma_p": 0.01, "sigma_e": 1.0, **own}
+
+
+def starts(scale: Scale) -> list[float]:
+    """The five scales of the start; in seconds the smallest, the middle and the largest."""
+    return list(INIT_SCALES[::2] if scale == "smoke" else INIT_SCALES)
 
 
 def start_axis(variant: str) -> str:

@@ -13,12 +13,20 @@ from undertow.studies.stable_rank.starts import (
     INIT_SCALES,
     TEN_SEEDS,
     start_axis,
+    starts,
     trained_head,
 )
 
 __all__ = ["PARTS"]
 
-_DIGITS = by_scale(width=(16, 100, 1000), points=(512, 4000, None), epochs=(3, 6, 10), test=(200, 1000, None))
+_STARTS = (starts("smoke"), starts("laptop"), starts("paper"))
+_DIGITS = by_scale(
+    width=(16, 100, 1000),
+    points=(512, 4000, None),
+    epochs=(3, 6, 10),
+    test=(200, 1000, None),
+    starts=_STARTS,
+)
 # On few points of CIFAR-10 steps are ten times as long: with the report's nothing is learned in a minute.
 _THINGS = by_scale(
     width=(16, 64, 512),
@@ -27,6 +35,7 @@ _THINGS = by_scale(
     rate=(0.1, 0.1, 0.01),
     test=(200, 500, None),
     precision=("float32", "float32", "tf32"),  # of products, on a GPU: half the time
+    starts=_STARTS,
 )
 _LONG = by_scale(
     width=(16, 64, 512),
@@ -36,6 +45,7 @@ _LONG = by_scale(
     test=(200, 500, None),
     every=(4, 16, 3910),  # steps: two, four and ten epochs
     precision=("float32", "float32", "tf32"),
+    starts=_STARTS,
 )
 
 
@@ -113,7 +123,7 @@ def _pictures(
             "split": "test",
             **few,
         },
-        "grid": {"activation": ACTIVATIONS, "seed": seeds, start_axis(variant): list(INIT_SCALES)},
+        "grid": {"activation": ACTIVATIONS, "seed": seeds, start_axis(variant): list(size.starts)},
     }
 
 

@@ -10,12 +10,12 @@ from undertow.studies.kit.study import Part, Scale
 from undertow.studies.stable_rank.starts import (
     ACTIVATIONS,
     IN_SPAN,
-    INIT_SCALES,
     ONE_DRAW,
     fixed_head,
     glorot_start,
     mixture,
     start_axis,
+    starts,
     trained_head,
 )
 
@@ -50,7 +50,7 @@ def trained(scale: Scale, variant: str) -> dict[str, Any]:
         "model": trained_head(size.width, variant),
         "training": {**gradient_descent(size.rate, size.epochs, loss="cross-entropy"), **IN_SPAN},
         "probe": {"measures": ["stable-rank", "loss"], "every": size.every},
-        "grid": {"activation": ACTIVATIONS, "seed": list(range(size.seeds)), axis: list(INIT_SCALES)},
+        "grid": {"activation": ACTIVATIONS, "seed": list(range(size.seeds)), axis: starts(scale)},
     }
 
 
@@ -69,7 +69,7 @@ def fixed(scale: Scale, variant: str) -> dict[str, Any]:
             ],
             "every": size.every,
         },
-        "grid": {"activation": ACTIVATIONS, "seed": list(range(10)), axis: list(INIT_SCALES)},
+        "grid": {"activation": ACTIVATIONS, "seed": list(range(10)), axis: starts(scale)},
     }
 
 

@@ -15,6 +15,7 @@ from undertow.studies.stable_rank.starts import (
     glorot_start,
     mixture,
     start_axis,
+    starts,
     trained_head,
 )
 
@@ -22,7 +23,7 @@ __all__ = ["DECADES", "PARTS"]
 
 DECADES = {
     "rest": {"smoke": 50, "laptop": 200, "paper": 1000},
-    "rest-trained": {"smoke": 200, "laptop": 10_000, "paper": 1000},
+    "rest-trained": {"smoke": 100, "laptop": 10_000, "paper": 1000},
     "rest-glorot": {"smoke": 50, "laptop": 50, "paper": 50},
 }
 """Of the loss, by part and scale. What is left of the start falls as their square with one layer trained, and as their
@@ -32,10 +33,9 @@ _SIZES = by_scale(
     width=(16, 100, 100),
     alpha=(0.05, 0.004, 0.004),
     trained=(0.02, 0.002, 5e-4),
-    moments=("10 decades", "log", "log"),
+    moments=("25 decades", "log", "log"),
     every=(10, 5, 5),
     seeds=(10, 10, 20),
-    starts=([INIT_SCALES[0], INIT_SCALES[2], INIT_SCALES[-1]], list(INIT_SCALES), list(INIT_SCALES)),
     data=ONE_DRAW,
 )
 
@@ -64,7 +64,7 @@ def rest_trained(scale: Scale, variant: str) -> dict[str, Any]:
         "model": trained_head(size.width, variant),
         "training": at_rest(size.trained, DECADES["rest-trained"][scale], trained=True),
         "probe": {"measures": ["stable-rank"], "every": f"{size.every} decades"},
-        "grid": {**settings["grid"], start_axis(variant): size.starts},
+        "grid": {**settings["grid"], start_axis(variant): starts(scale)},
     }
 
 
