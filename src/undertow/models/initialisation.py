@@ -255,7 +255,12 @@ def draw_uniform(shape: tuple[int, ...], *, std: float, generator: torch.Generat
 
 def empty_linear(inputs: int, outputs: int, *, bias: bool, dtype: torch.dtype) -> nn.Linear:
     """A linear layer whose weights are yet to be set; takes nothing from the global random state."""
-    return nn.Linear(inputs, outputs, bias=bias, dtype=dtype, device="meta").to_empty(device="cpu")
+    layer = nn.Linear(inputs, outputs, bias=bias, device="meta")
+    # Not to_empty: it goes through Python for every tensor, which takes longer than drawing a small layer.
+    layer.weight = nn.Parameter(torch.empty(outputs, inputs, dtype=dtype))
+    if bias:
+        layer.bias = nn.Parameter(torch.empty(outputs, dtype=dtype))
+    return layer
 
 
 def draw_linear(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from undertow.core.errors import InputError, nearest
@@ -60,10 +61,7 @@ class Schedule:
     @property
     def level(self) -> tuple[Literal["loss", "time"], float] | None:
         """What is measured at every so many decades of what; None where steps decide."""
-        found = re.match(LEVELS, self.every) if isinstance(self.every, str) else None
-        if found is None or float(found[1] or 1) == 0:
-            return None
-        return "time" if found[2] else "loss", float(found[1] or 1)
+        return _level(self.every) if isinstance(self.every, str) else None
 
     def passed(self, before: float, now: float) -> bool:
         """Whether between two decimal logarithms, of the loss or of t, a level lies that is to be measured."""
@@ -103,3 +101,12 @@ class Schedule:
         while (step := self.next(step)) <= last:
             steps.append(step)
         return steps
+
+
+@lru_cache
+def _level(every: str) -> tuple[Literal["loss", "time"], float] | None:
+    """What the word says: asked for every network after every epoch, and read once."""
+    found = re.match(LEVELS, every)
+    if found is None or float(found[1] or 1) == 0:
+        return None
+    return "time" if found[2] else "loss", float(found[1] or 1)
