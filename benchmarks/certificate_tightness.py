@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from undertow.adversary import Classifier, robust_accuracy
 from undertow.adversary.certificates.ball_coupling import BallCouplings
-from undertow.adversary.certificates.bracket import largest_radius
+from undertow.adversary.certificates.bracket import Reach, largest_radius
 from undertow.adversary.certificates.certified import gap_bounds, linear_radii
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.lipschitz import lipschitz_bounds
@@ -51,12 +51,12 @@ def lipschitz_radii(graph: NetworkGraph, x: Tensor, y: Tensor, guess: Tensor) ->
     """The largest r with min_j (s_y − s_j)/β_j(r) ≥ r, β_j bounding the slope of the difference on the ball of r."""
     level = gap_bounds(graph, x, y, torch.zeros_like(guess), 2.0)
 
-    def gap(radius: Tensor, index: Tensor) -> Tensor:
+    def reach(radius: Tensor, index: Tensor) -> Reach:
         steep = lipschitz_bounds(graph, x[index], y[index], radius, 2.0, None)
-        left = level[index] - radius.unsqueeze(1) * steep
-        return torch.where(level[index].isinf(), math.inf, left).amin(1)
+        each = torch.where(steep > 0, level[index] / steep.clamp(min=1e-300), math.inf)
+        return Reach.of(radius, each.amin(1))
 
-    return largest_radius(gap, level=level.amin(1), guess=guess, rtol=1e-2)
+    return largest_radius(reach, guess=guess, rtol=1e-2)
 
 
 def prove_radii(proofs: Proofs, net: nn.Module, graph: NetworkGraph, x: Tensor, y: Tensor) -> None:
@@ -85,7 +85,7 @@ def prove_at(proofs: Proofs, net: nn.Module, graph: NetworkGraph, x: Tensor, y: 
         found = refined_gaps(
             bounds, points, y, reach, couplings=couplings if coupled else None, steps=steps, until=0.0
         )
-        return found.amin(1) > 0
+        return found.lower.amin(1) > 0
 
     def flat_enough() -> Tensor:
         level = gap_bounds(graph, x, y, torch.zeros_like(reach), 2.0)

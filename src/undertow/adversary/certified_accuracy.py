@@ -116,5 +116,5 @@ def _prove(
         if len(some):
             reach = torch.full((len(some),), radius, dtype=torch.float64, device=x.device)
             gaps = refined_gaps(linear, x[some], y[some], reach, couplings=couplings, steps=steps, until=0.0)
-            standing[some] = gaps.amin(1) > 0
+            standing[some] = gaps.lower.amin(1) > 0
         proved[at] = standing

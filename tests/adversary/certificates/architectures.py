@@ -182,7 +182,7 @@ def violations(
     couplings = BallCouplings(bounds) if norm == 2 else None
     for radius in (0.0, 0.02, 0.1, 0.5):
         eps = torch.full((points,), radius * unit, dtype=torch.float64)
-        proved = refined_gaps(bounds, x, y, eps, couplings=couplings, steps=3)
+        proved = refined_gaps(bounds, x, y, eps, couplings=couplings, steps=3).lower
         for at in tried(x, eps, norm, scores, y):
             found = scores(at)
             gaps = found.gather(1, y.unsqueeze(1)) - found

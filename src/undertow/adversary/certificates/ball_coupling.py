@@ -16,15 +16,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
+from undertow.adversary.certificates.ball_bounds import BallBounds
+from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.node_bounds import settled
 from undertow.adversary.certificates.operations import AffineMap, CurveOf
 from undertow.adversary.certificates.spectral_bounds import convolution_norm
 
-__all__ = ["BallCoupling", "BallCouplings"]
+__all__ = ["ROUNDED", "BallCoupling", "BallCouplings"]
 
 _GRAM = 1024  # neurons up to which the Gram matrix of a layer is formed
-_ROUNDED = 1 + 1e-9
+ROUNDED = 1 + 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +52,17 @@ class BallCouplings:
         """For each activation, what the ball says of its inputs; nothing in other norms."""
         if self.bounds.norm != 2:
             return {}
-        values, found = self.graph.values(ball.x), {}
+        found = {}
         for index, operation in enumerate(self.graph.operations):
             if isinstance(operation, CurveOf) and math.isinf(operation.curve.domain):
-                coupling = self._coupling(operation, ball, values)
+                coupling = self._coupling(operation, ball)
                 if coupling is not None:
                     found[index] = coupling
         return found
 
-    def _coupling(self, operation: CurveOf, ball: BallBounds, values: list[Tensor]) -> BallCoupling | None:
+    def _coupling(self, operation: CurveOf, ball: BallBounds) -> BallCoupling | None:
         at = operation.inputs[0]
-        source, centre = self.graph.operations[at], values[at]
+        source, centre = self.graph.operations[at], ball.values[at]
         low, high = ball.limits[at]
         open_ended = ~settled(operation.curve, low, high) if operation.curve.straight else high > low
         ones = torch.ones_like(centre)
@@ -79,7 +80,7 @@ class BallCouplings:
         weight = torch.where(open_ended & (norms > 0), 1 / norms.clamp(min=1e-300) ** 2, 0.0)
         square = torch.full_like(ball.eps, gram) if isinstance(gram, float) else _masked(gram, open_ended)
         count = open_ended.flatten(1).sum(1).to(square)
-        return BallCoupling(weight, centre, torch.minimum(square, count) * _ROUNDED)
+        return BallCoupling(weight, centre, torch.minimum(square, count) * ROUNDED)
 
 
 def _layer(source: AffineMap) -> tuple[Tensor, Tensor | float]:

@@ -62,8 +62,7 @@ class BallLengths:
             least, most = slope_range(operation.curve, low.minimum(centre), high.maximum(centre))
             return torch.maximum(least.abs(), most.abs()).flatten(1).amax(1) * given[0] * _ROUNDED
         if isinstance(operation, LargestOf):
-            counts = torch.bincount(operation.members[operation.members >= 0].flatten())
-            return math.sqrt(float(counts.max())) * given[0] * _ROUNDED
+            return math.sqrt(len(operation.receivers)) * given[0] * _ROUNDED
         return torch.full_like(eps, math.inf)
 
     def within(self, length: Tensor, value: Tensor, limits: Limits) -> Tensor:

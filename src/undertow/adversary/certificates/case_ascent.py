@@ -12,16 +12,17 @@ c·z ≥ (c − β)·z is 0, so this is a slope (``extra`` of `RowSlopes`) like 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
+from undertow.adversary.certificates.ball_bounds import BallBounds
+from undertow.adversary.certificates.least_terms import pieces_of
+from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.operations import CurveOf
 from undertow.adversary.certificates.relaxations import LinePair, slope_range
-from undertow.adversary.certificates.row_slopes import RowSlopes, pieces_of
-from undertow.adversary.geometry import dual_lengths
+from undertow.adversary.certificates.row_slopes import RowSlopes
 
 __all__ = ["CaseSlopes", "ascended_radii"]
 
@@ -102,15 +103,10 @@ def _radius(
     bounds: LinearBounds, ball: BallBounds, rows: Tensor, slopes: dict[int, RowSlopes], reached: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A·x + c − r‖A‖ at the radii ``reached``, A, and the radius (A·x + c)/‖A‖: −inf or inf where A is zero."""
-    tried = BallBounds(ball.x, reached, ball.limits, ball.sizes, {**ball.relaxations, **slopes})
-    lower, flat = bounds.backward(tried, rows, bounds.graph.output)
-    gap, flat = lower.squeeze(1), flat.squeeze(1)
-    length = dual_lengths(flat.detach(), bounds.norm)
-    middle = gap.detach() + reached * length
-    # rounding of the gap is taken off already, as much as it is at the radius reached; the rest of it here
-    safe = 1 - 4 * bounds.rounding
-    radius = torch.where(length > 0, middle / length.clamp(min=1e-300) * safe, middle.sign() * math.inf)
-    return gap, flat.detach(), torch.nan_to_num(radius, nan=-math.inf, posinf=math.inf, neginf=-math.inf)
+    tried = replace(ball.relaxed_by({**slopes}), eps=reached)
+    found = bounds.backward(tried, rows, bounds.graph.output)
+    radius = found.detached().radii(bounds.norm).squeeze(1)
+    return found.lower.squeeze(1), found.rows.detach().squeeze(1), radius
 
 
 def _first_slopes(

@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.case_ascent import CaseSlopes, ascended_radii
-from undertow.adversary.certificates.certified import difference_rows
-from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
+from undertow.adversary.certificates.ball_bounds import BallBounds
+from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
+from undertow.adversary.certificates.score_gaps import difference_rows
 from undertow.adversary.geometry import furthest
 
 __all__ = ["kinked_neurons", "radii_by_cases"]
@@ -110,7 +111,7 @@ def _first_cases(bounds: LinearBounds, x: Tensor, y: Tensor, reach: Tensor) -> _
     rows = difference_rows(y, graph.classes).reshape(
         len(x), graph.classes, *graph.operations[graph.output].shape
     )
-    lower, _ = bounds.backward(ball, rows, graph.output)
+    lower = bounds.backward(ball, rows, graph.output).lower
     sample, target = (lower.scatter(1, y.unsqueeze(1), math.inf) <= 0).nonzero(as_tuple=True)
     nothing = reach.new_full((len(sample),), -math.inf)
     return _Cases(ball.taken(sample), rows[sample, target].unsqueeze(1), sample, nothing)
@@ -128,7 +129,7 @@ def _costs(bounds: LinearBounds, cases: _Cases, slopes: CaseSlopes, radius: Tens
     step = radius.clamp(min=0).minimum(ball.eps).unsqueeze(1)
     point = ball.x.flatten(1) - step * furthest(slopes.rows, bounds.norm)
     values = bounds.graph.values(point)
-    chosen = BallBounds(ball.x, ball.eps, ball.limits, ball.sizes, {**ball.relaxations, **slopes.relaxations})
+    chosen = ball.relaxed_by({**slopes.relaxations})
     met, found = bounds.rows_met(chosen, cases.rows), []
     for at, operation in _kinks(bounds):
         low, high = ball.limits[operation.inputs[0]]

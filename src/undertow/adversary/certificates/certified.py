@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.ball_minimum import Box
-from undertow.adversary.certificates.bracket import largest_radius
+from undertow.adversary.certificates.bracket import Reach, largest_radius
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import NetworkGraph
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
-from undertow.adversary.certificates.row_budget import row_entries
-from undertow.adversary.geometry import dual_lengths, furthest
+from undertow.adversary.certificates.row_budget import in_parts, row_entries
+from undertow.adversary.certificates.score_gaps import ScoreGaps, difference_rows, joined_gaps
+from undertow.adversary.geometry import furthest
 
 __all__ = ["certified_radii", "gap_bounds", "linear_radii", "weakest_directions"]
+
+Found = TypeVar("Found")
 
 _RTOL, _COARSE = (
     1e-9,
@@ -39,7 +43,7 @@ def gap_bounds(
     tensor([[2.0000,    inf]], dtype=torch.float64)
     """
     bounds = LinearBounds(graph, norm, box)
-    return torch.cat([lower for lower, _ in _linear_gaps(bounds, x, y, eps)])
+    return _linear_gaps(bounds, x, y, eps).lower
 
 
 def weakest_directions(
@@ -50,28 +54,38 @@ def weakest_directions(
     The true score difference need not be small there. But unlike a gradient the bound knows of neurons that are off
     at x and can come on within the ball.
     """
-    found = []
-    for lower, rows in _linear_gaps(LinearBounds(graph, norm, box), x, y, eps):
-        found.append(-furthest(rows[torch.arange(len(rows), device=rows.device), lower.argmin(1)], norm))
-    return torch.cat(found)
+
+    def weakest(gaps: ScoreGaps, rows: Tensor) -> Tensor:
+        each = torch.arange(len(rows), device=rows.device)
+        return -furthest(rows[each, gaps.lower.argmin(1)], norm)
+
+    return torch.cat(_by_parts(LinearBounds(graph, norm, box), x, y, eps, weakest))
 
 
-def difference_rows(y: Tensor, classes: int) -> Tensor:
-    """e_y − e_t for every t: (B, k, k)."""
-    eye = torch.eye(classes, dtype=torch.float64, device=y.device)
-    return eye[y].unsqueeze(1) - eye
+def _linear_gaps(bounds: LinearBounds, x: Tensor, y: Tensor, eps: Tensor) -> ScoreGaps:
+    """Bounds of all differences."""
+    return joined_gaps(_by_parts(bounds, x, y, eps, lambda gaps, _: gaps))
 
 
-def _linear_gaps(bounds: LinearBounds, x: Tensor, y: Tensor, eps: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Part by part, the bounds of ``gap_bounds`` and the rows (b, k, d) of the linear functions behind them."""
+def _by_parts(
+    bounds: LinearBounds,
+    x: Tensor,
+    y: Tensor,
+    eps: Tensor,
+    kept: Callable[[ScoreGaps, Tensor], Found],
+) -> list[Found]:
+    """What is kept of the bounds of some samples at a time and of the rows (b, k, d) of the functions behind them."""
     graph = bounds.graph
     classes, shape = graph.classes, graph.operations[graph.output].shape
-    size = max(1, row_entries(x.device) // (bounds.widest * classes))
-    for part, labels, radius in zip(*(torch.split(t, size) for t in (x, y, eps)), strict=True):
-        ball = bounds.ball(part, radius)
+
+    def work(part: Tensor) -> Found:
+        ball, labels = bounds.ball(x[part], eps[part]), y[part]
         rows = difference_rows(labels, classes).reshape(len(part), classes, *shape)
-        lower, back = bounds.backward(ball, rows, graph.output)
-        yield lower.scatter(1, labels.unsqueeze(1), math.inf), back
+        found = bounds.backward(ball, rows, graph.output)
+        return kept(ScoreGaps.of(found, labels, ball.eps, bounds.norm), found.rows)
+
+    everyone = torch.arange(len(x), device=x.device)
+    return in_parts(everyone, row_entries(x.device) // (bounds.widest * classes), work)
 
 
 def certified_radii(graph: NetworkGraph, x: Tensor, y: Tensor, norm: float, box: Box = None) -> Tensor:
@@ -93,28 +107,18 @@ def certified_radii(graph: NetworkGraph, x: Tensor, y: Tensor, norm: float, box:
 
 def linear_radii(bounds: LinearBounds, x: Tensor, y: Tensor) -> Tensor:
     """The same with the bounds that are given, in the box that they are in."""
-    graph, norm = bounds.graph, bounds.norm
-    parts = list(_linear_gaps(bounds, x, y, x.new_zeros(len(x))))
-    gaps = torch.cat([lower for lower, _ in parts])
-    slopes = torch.cat([dual_lengths(rows, norm) for _, rows in parts])
-    guess = torch.where(slopes > 0, gaps / slopes, math.inf).amin(1)
+    at_x = _linear_gaps(bounds, x, y, x.new_zeros(len(x)))
+    level, guess = at_x.lower.amin(1), at_x.radii.amin(1)
     # Without a slope at x nothing changes up to the nearest kink; behind it something may.
     guess = torch.where(guess.isfinite(), guess, 2 * _nearest_changes(bounds, x))
-    level = gaps.amin(1)
+    exact = bounds.graph.linear and bounds.box is None
+    rtol = 1e-14 if exact else _RTOL if bounds.cost(x.device) <= _CHEAP else _COARSE
 
-    def gap(radius: Tensor, index: Tensor) -> Tensor:
-        return torch.cat([low for low, _ in _linear_gaps(bounds, x[index], y[index], radius)]).amin(1)
+    def reach(radius: Tensor, index: Tensor) -> Reach:
+        return _linear_gaps(bounds, x[index], y[index], radius).reach(radius)
 
-    found = largest_radius(
-        gap,
-        level=torch.where(guess.isfinite(), level, 0.0),
-        guess=guess,
-        rtol=1e-14
-        if graph.linear and bounds.box is None
-        else _RTOL
-        if bounds.cost(x.device) <= _CHEAP
-        else _COARSE,
-    )
+    start = torch.where(guess.isfinite() & (level > 0), guess, 0.0)
+    found = largest_radius(reach, guess=start, rtol=rtol)
     return torch.where(guess.isinf() & (level > 0), math.inf, found)  # a network that is constant
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -9,13 +10,17 @@ from torch import Tensor
 
 from undertow.adversary.certificates.activation_curves import curve_of
 from undertow.adversary.certificates.aten_rules import (
+    ENTRYWISE,
     JOINT,
+    KEEPING_ORDER,
     LINEAR,
     REARRANGING,
     Template,
+    convolution_windows,
     fast_forward,
     fast_transposed,
     pooling_windows,
+    window_members,
 )
 from undertow.adversary.certificates.operations import (
     AffineMap,
@@ -63,7 +68,7 @@ class GraphBuilder:
         if name in _BATCH_NORMS and depending == [0]:
             return self._batch_norm(template)
         if name == "max_pool2d_with_indices":
-            return self._largest(template, pooling_windows(template, template.shapes[0], shape), shape)
+            return self._pooling(template, shape)
         if name == "amax":
             return self._amax(template, shape)
         if name in _SOFTMAX:
@@ -85,6 +90,7 @@ class GraphBuilder:
             raise UnreadableError(f"{template.name} adds what is not finite")
         if template.name == "div" and template.argument(2) is not None:
             raise UnreadableError("a division that rounds has no linear bounds")
+        windows = convolution_windows(template)
         return self._append(
             AffineMap(
                 shape=shape,
@@ -99,12 +105,21 @@ class GraphBuilder:
                 fast_sizes=fast_forward(template, shape, torch.abs),
                 rearranges=template.name in REARRANGING,
                 matrix=_matrix_of(template),
-                kernel=template.argument(1) if _plain_convolution(template) else None,
-                stride=_stride(template) if _plain_convolution(template) else None,
+                kernel=None if windows is None else template.argument(1),
+                windows=windows,
+                keeps_order=template.name in KEEPING_ORDER,
+                entrywise=template.name in ENTRYWISE and set(template.shapes) == {shape},
             )
         )
 
-    def _made(self, at: int, apply: Callable[[Tensor], Tensor], absolute: Callable[[Tensor], Tensor]) -> int:
+    def _made(
+        self,
+        at: int,
+        apply: Callable[[Tensor], Tensor],
+        absolute: Callable[[Tensor], Tensor],
+        *,
+        entrywise: bool = False,
+    ) -> int:
         """An affine map that is a part of a recorded operation."""
         shape = self.operations[at].shape
         offset = apply(torch.zeros(shape, dtype=torch.float64, device=self.device))
@@ -116,6 +131,7 @@ class GraphBuilder:
                 absolute=absolute,
                 input_shapes=(shape,),
                 offset=offset if bool((offset != 0).any()) else None,
+                entrywise=entrywise,
             )
         )
 
@@ -131,11 +147,21 @@ class GraphBuilder:
         axes = (-1, *(1,) * (len(template.shapes[0]) - 2))
         scale, shift = scale.reshape(axes), shift.reshape(axes)
         return self._made(
-            template.inputs[0], lambda v: v * scale + shift, lambda m: m * scale.abs() + shift.abs()
+            template.inputs[0],
+            lambda v: v * scale + shift,
+            lambda m: m * scale.abs() + shift.abs(),
+            entrywise=True,
         )
 
     def _largest(self, template: Template, members: Tensor, shape: tuple[int, ...]) -> int:
-        return self._append(LargestOf(shape, template.inputs, members.to(self.device)))
+        entries = math.prod(template.shapes[0])
+        return self._append(LargestOf(shape, template.inputs, members.to(self.device), entries))
+
+    def _pooling(self, template: Template, shape: tuple[int, ...]) -> int:
+        windows = pooling_windows(template)
+        members = window_members(windows, template.shapes[0], shape)
+        entries = math.prod(template.shapes[0])
+        return self._append(LargestOf(shape, template.inputs, members.to(self.device), entries, windows))
 
     def _amax(self, template: Template, shape: tuple[int, ...]) -> int:
         inputs = template.shapes[0]
@@ -240,12 +266,3 @@ def _matrix_of(template: Template) -> Tensor | None:
         return None
     # addmm may multiply by numbers of its own, which no layer does
     return found if isinstance(found, Tensor) and len(template.leaves) <= 3 else None
-
-
-def _plain_convolution(template: Template) -> bool:
-    return template.name == "convolution" and not template.argument(6) and template.argument(8) == 1
-
-
-def _stride(template: Template) -> tuple[int, ...] | None:
-    stride, dilation = template.argument(3), template.argument(5)
-    return tuple(stride) if max(stride) > 1 and max(dilation) == 1 else None

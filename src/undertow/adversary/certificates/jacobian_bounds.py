@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.ball_lengths import BallLengths
-from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
+from undertow.adversary.certificates.ball_bounds import BallBounds
+from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, LargestOf, Operation, ProductOf
 from undertow.adversary.certificates.relaxations import slope_range
 
@@ -166,17 +167,16 @@ def _through_largest(
     alone = possible.sum(-1, keepdim=True) == 1
     middle = torch.where(possible, torch.where(alone, 1.0, 0.5), 0.0).to(low)
     apart = torch.where(possible & ~alone, 0.5, 0.0).to(low)
-    entries = math.prod(shape)
-    members = torch.where(operation.members >= 0, operation.members, entries).flatten()
     batch, count = rows.centre.shape[:2]
 
     def scattered(given: Tensor, weight: Tensor) -> Tensor:
-        back = given.new_zeros(batch, count, entries + 1)
-        terms = given.flatten(2).unsqueeze(-1) * weight.unsqueeze(1)
-        return back.index_add_(2, members, terms.flatten(2))[..., :entries].reshape(batch, count, *shape)
+        terms = (given.flatten(2).unsqueeze(-1) * weight.unsqueeze(1)).flatten(2)
+        terms = torch.nn.functional.pad(terms, (0, 1))
+        back = sum((terms[..., place] for place in operation.receivers[1:]), terms[..., operation.receivers[0]])
+        return back.reshape(batch, count, *shape)
 
     error = scattered(rows.centre.abs(), apart) + scattered(rows.entries, possible.to(low))
     own = torch.linalg.vector_norm(scattered(rows.centre.abs(), apart).flatten(2), dim=2)
     # an input in m windows takes the rows of at most m outputs
-    overlap = math.sqrt(float(torch.bincount(members, minlength=entries + 1)[:entries].max()))
+    overlap = math.sqrt(len(operation.receivers))
     return RowBounds(scattered(rows.centre, middle), error, own + overlap * rows.length)

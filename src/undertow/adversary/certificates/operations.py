@@ -8,15 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.activation_curves import Curve
 
-__all__ = ["AffineMap", "CurveOf", "InputValue", "LargestOf", "Operation", "ProductOf"]
+__all__ = [
+    "AffineMap",
+    "CurveOf",
+    "InputValue",
+    "InsideOf",
+    "LargestOf",
+    "Operation",
+    "ProductOf",
+    "SlidingWindows",
+]
 
 Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SlidingWindows:
+    """What a convolution or a pooling looks at: ``size`` places ``dilation`` apart, every ``stride``, from −padding on.
+
+    One number for each axis of the picture.
+    """
+
+    size: Shape
+    stride: Shape
+    padding: Shape
+    dilation: Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +76,19 @@ class AffineMap:
     matrix: Tensor | None = None
     """(in, out), where W is this matrix on the last axis."""
     kernel: Tensor | None = None
-    """The weight (out, in/groups, …) of a convolution."""
-    stride: tuple[int, ...] | None = None
-    """Of that convolution, one number for each axis; None for steps of 1, or where it is dilated."""
+    """The weight (out, in, …) of a convolution without groups, and where it is applied:"""
+    windows: SlidingWindows | None = None
+    keeps_order: bool = False
+    """Whether the flat result is the flat input: another shape, or none."""
+    entrywise: bool = False
+    """Whether every entry of the result depends on the same entry of each input alone."""
+
+    @property
+    def stride(self) -> Shape | None:
+        """Of a convolution; None for steps of 1, and where it is dilated."""
+        if self.windows is None or max(self.windows.stride) == 1 or max(self.windows.dilation) > 1:
+            return None
+        return self.windows.stride
 
     def values(self, inputs: Sequence[Tensor]) -> Tensor:
         if self.fast_values is not None:
@@ -106,11 +139,33 @@ class CurveOf:
 
 @dataclass(frozen=True, eq=False)
 class LargestOf:
-    """Each output is the largest of the inputs that ``members`` (outputs, window) names; −1 names none."""
+    """Each output is the largest of the ``entries`` inputs that ``members`` (outputs, window) names; −1 names none."""
 
     shape: Shape
     inputs: tuple[int, ...]
     members: Tensor
+    entries: int
+    windows: SlidingWindows | None = None
+    """Of a pooling of pictures: then ``members`` are these windows."""
+
+    @cached_property
+    def receivers(self) -> tuple[Tensor, ...]:
+        """For each input, the flat places in ``members`` that name it, one after the other.
+
+        As many tables as windows overlap; where an input is in fewer, the place after the last.
+
+        >>> LargestOf((2,), (0,), torch.tensor([[0, 1], [1, 2]]), 3).receivers
+        (tensor([0, 1, 3]), tensor([4, 2, 4]))
+        """
+        flat, nowhere = self.members.flatten(), self.members.numel()
+        named = (flat >= 0).nonzero().squeeze(1)
+        order = named[flat[named].argsort(stable=True)]
+        counts = torch.bincount(flat[named], minlength=self.entries)
+        first = counts.cumsum(0) - counts
+        return tuple(
+            torch.where(counts > depth, order[(first + depth).clamp(max=len(order) - 1)], nowhere)
+            for depth in range(int(counts.max()))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,4 +177,12 @@ class ProductOf:
     matrices: bool
 
 
-Operation = InputValue | AffineMap | CurveOf | LargestOf | ProductOf
+@dataclass(frozen=True, eq=False)
+class InsideOf:
+    """What a sample has inside of a picture, and zero beside it; which entries these are, its relaxation says."""
+
+    shape: Shape
+    inputs: tuple[int, ...]
+
+
+Operation = InputValue | AffineMap | CurveOf | LargestOf | ProductOf | InsideOf

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from undertow.adversary.certificates.ball_bounds import BallBounds
 from undertow.adversary.certificates.ball_coupling import BallCoupling
-from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
+from undertow.adversary.certificates.least_terms import pieces_of
+from undertow.adversary.certificates.linear_bounds import LinearBounds, LowerBounds
+from undertow.adversary.certificates.node_bounds import Relaxation
 from undertow.adversary.certificates.operations import CurveOf
 from undertow.adversary.certificates.relaxations import LinePair, slope_range
-from undertow.adversary.certificates.row_slopes import RowSlopes, pieces_of
+from undertow.adversary.certificates.row_slopes import RowSlopes
 
-__all__ = ["ascended_bounds"]
+__all__ = ["ChosenSlopes", "ascended_bounds"]
 
 _RATE = 0.1
 _DECAY = 0.97
+_LOOK = 5  # steps between two looks at whether all is proved
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenSlopes:
+    """What an ascent ended with: slopes (B, K, *S), and logarithms (B, K) of multipliers in units of their start."""
+
+    slopes: dict[int, Tensor]
+    levels: dict[int, Tensor]
+
+    def taken(self, index: Tensor) -> ChosenSlopes:
+        """Those of these samples."""
+        return ChosenSlopes(
+            {at: slope[index] for at, slope in self.slopes.items()},
+            {at: level[index] for at, level in self.levels.items()},
+        )
 
 
 def ascended_bounds(
@@ -29,61 +48,92 @@ def ascended_bounds(
     steps: int,
     until: float = math.inf,
     at: int | None = None,
-) -> Tensor:
-    """Lower bounds (B, K) of rows·scores, or of rows·value of the operation ``at``, with all slopes before it free.
+    start: ChosenSlopes | None = None,
+) -> tuple[LowerBounds, ChosenSlopes | None]:
+    """Lower bounds of rows·scores, or of rows·value of the operation ``at``, with all slopes before it free.
 
-    Every row and neuron has a slope of its own, every row and layer a multiplier of the ball; each choice is a bound,
-    and of all that are tried the best is kept. Adam, in units of each activation's range of slopes; it ends where all
-    bounds exceed ``until``.
+    Every row and neuron has a slope of its own, every row and layer a multiplier of the ball. Adam, in units of each
+    activation's range of slopes, without a care for rounding; it ends where all bounds exceed ``until``. Each choice is
+    a bound: the best of every row is then proved, rounding included.
     """
     output = bounds.graph.output if at is None else at
-    best, _ = bounds.backward(ball, rows, output)
     starts = _starts(bounds, ball, rows, couplings, output)
-    if not starts or steps == 0 or bool((best > until).all()):
-        return best
-    slopes = {index: start.slope.clone().requires_grad_(True) for index, start in starts.items()}
-    levels = {
-        index: torch.zeros_like(start.level).requires_grad_(True)
-        for index, start in starts.items()
-        if start.level is not None
-    }
-    ranges = {index: slope_range(start.curve, start.low, start.high) for index, start in starts.items()}
-    optimiser = _optimiser(slopes, levels, ranges)
+    if not starts or steps == 0:
+        return bounds.backward(ball, rows, output), None
+    ranges = {index: slope_range(own.curve, own.low, own.high) for index, own in starts.items()}
+    free = _Free.beginning(starts, start)
+    free.keep_within(ranges)
+    best = torch.full_like(rows.flatten(2)[..., 0], -math.inf)
+    chosen = ChosenSlopes(*({at: one.detach().clone() for at, one in part.items()} for part in free.parts))
+    optimiser = _optimiser(free, ranges)
     for step in range(steps):
-        tried = BallBounds(ball.x, ball.eps, ball.limits, ball.sizes, dict(ball.relaxations))
-        for index, start in starts.items():
-            level = None if start.level is None else start.level * levels[index].exp()
-            tried.relaxations[index] = replace(start, slope=slopes[index], level=level)
-        with torch.enable_grad():
-            found, _ = bounds.backward(tried, rows, output)
-            loss = -torch.where(found.isfinite(), found, 0.0).sum()
-        best = torch.maximum(best, found.detach())
-        if step + 1 == steps or bool((best > until).all()):
+        last = step + 1 == steps
+        with torch.set_grad_enabled(not last):
+            tried = ball.relaxed_by(free.relaxations(starts))
+            value = bounds.without_rounding(tried, rows, output)
+        better = value.detach() > best
+        best = torch.where(better, value.detach(), best)
+        for kept, now in zip((chosen.slopes, chosen.levels), free.parts, strict=True):
+            for index, one in now.items():
+                shape = (*better.shape, *[1] * (one.ndim - 2))
+                kept[index] = torch.where(better.reshape(shape), one.detach(), kept[index])
+        if last or (until < math.inf and step % _LOOK == 0 and bool((best > until).all())):
             break
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.where(value.isfinite(), -value, 0.0).sum().backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         for group in optimiser.param_groups:
             group["lr"] *= _DECAY
-        with torch.no_grad():
-            for index, slope in slopes.items():
-                least, most = ranges[index]
-                slope.copy_(torch.minimum(torch.maximum(slope, least.unsqueeze(1)), most.unsqueeze(1)))
-    return best
+        free.keep_within(ranges)
+    proved = ball.relaxed_by(_Free(chosen.slopes, chosen.levels).relaxations(starts))
+    return bounds.backward(proved, rows, output), chosen
 
 
-def _optimiser(
-    slopes: dict[int, Tensor],
-    levels: dict[int, Tensor],
-    ranges: dict[int, tuple[Tensor, Tensor]],
-) -> torch.optim.Adam:
+@dataclass(frozen=True, eq=False)
+class _Free:
+    """What an ascent changes, by operation: `ChosenSlopes` while they are being chosen."""
+
+    slopes: dict[int, Tensor]
+    levels: dict[int, Tensor]
+
+    @staticmethod
+    def beginning(starts: dict[int, RowSlopes], known: ChosenSlopes | None) -> _Free:
+        slopes, levels = {}, {}
+        for index, own in starts.items():
+            slope = own.slope if known is None else known.slopes[index]
+            slopes[index] = slope.detach().clone().requires_grad_(True)
+            if own.level is not None:
+                level = torch.zeros_like(own.level) if known is None else known.levels[index]
+                levels[index] = level.detach().clone().requires_grad_(True)
+        return _Free(slopes, levels)
+
+    @property
+    def parts(self) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+        return self.slopes, self.levels
+
+    def relaxations(self, starts: dict[int, RowSlopes]) -> dict[int, Relaxation]:
+        found: dict[int, Relaxation] = {}
+        for index, own in starts.items():
+            level = None if own.level is None else own.level * self.levels[index].exp()
+            found[index] = replace(own, slope=self.slopes[index], level=level)
+        return found
+
+    @torch.no_grad()
+    def keep_within(self, ranges: dict[int, tuple[Tensor, Tensor]]) -> None:
+        """Slopes within the range of the activation's own: others are bounds too, and worse ones."""
+        for index, slope in self.slopes.items():
+            least, most = ranges[index]
+            slope.copy_(slope.maximum(least.unsqueeze(1)).minimum(most.unsqueeze(1)))
+
+
+def _optimiser(free: _Free, ranges: dict[int, tuple[Tensor, Tensor]]) -> torch.optim.Adam:
     def width(index: int) -> float:
         least, most = ranges[index]
         return float((most - least).amax().clamp(min=1e-12))
 
-    groups = [{"params": [slope], "lr": _RATE * width(index)} for index, slope in slopes.items()]
-    groups += [{"params": [level], "lr": 2 * _RATE} for level in levels.values()]
-    return torch.optim.Adam(groups, betas=(0.9, 0.99))
+    groups = [{"params": [slope], "lr": _RATE * width(index)} for index, slope in free.slopes.items()]
+    groups += [{"params": [level], "lr": 2 * _RATE} for level in free.levels.values()]
+    return torch.optim.Adam(groups, betas=(0.9, 0.99), fused=True)
 
 
 def _starts(

@@ -67,7 +67,8 @@ def convolution_norm(kernel: Tensor, stride: tuple[int, ...] | None = None) -> f
     axes = kernel.ndim - 2
     kernel = kernel if stride is None else _phases(kernel, stride)
     count = max(_FREQUENCIES, 8 * max(kernel.shape[2:]))
-    spectrum = torch.fft.fftn(kernel.double(), s=(count,) * axes, dim=tuple(range(2, kernel.ndim)))
+    # a real kernel: the other half of the frequencies has the same norms
+    spectrum = torch.fft.rfftn(kernel.double(), s=(count,) * axes, dim=tuple(range(2, kernel.ndim)))
     matrices = spectrum.flatten(2).permute(2, 0, 1)
     gram = matrices @ matrices.mH if matrices.shape[1] <= matrices.shape[2] else matrices.mH @ matrices
     largest = math.sqrt(max(float(torch.linalg.eigvalsh(gram).amax()), 0.0))
