@@ -20,11 +20,12 @@ from undertow.adversary.certificates.ball_bounds import BallBounds
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.node_bounds import settled
 from undertow.adversary.certificates.operations import AffineMap, CurveOf
-from undertow.adversary.certificates.spectral_bounds import convolution_norm
+from undertow.adversary.certificates.row_budget import row_entries
+from undertow.adversary.certificates.spectral_bounds import convolution_norm, matrix_norm
 
 __all__ = ["ROUNDED", "BallCoupling", "BallCouplings"]
 
-_GRAM = 1024  # neurons up to which the Gram matrix of a layer is formed
+_GRAM = 512  # neurons up to which the Gram matrix of a layer is formed
 ROUNDED = 1 + 1e-9
 
 
@@ -46,7 +47,7 @@ class BallCouplings:
 
     def __init__(self, bounds: LinearBounds) -> None:
         self.bounds, self.graph = bounds, bounds.graph
-        self._layers: dict[int, tuple[Tensor, Tensor | float]] = {}
+        self._layers: dict[int, tuple[Tensor, float, Tensor | None]] = {}
 
     def on(self, ball: BallBounds) -> dict[int, BallCoupling]:
         """For each activation, what the ball says of its inputs; nothing in other norms."""
@@ -74,39 +75,40 @@ class BallCouplings:
             )
         if at not in self._layers:
             self._layers[at] = _layer(source)
-        norms, gram = self._layers[at]
+        norms, whole, gram = self._layers[at]
         length = ball.lengths[source.inputs[0]].clamp(min=1e-300).reshape(column)
         norms = norms.to(centre).reshape(1, *norms.shape) * length
         weight = torch.where(open_ended & (norms > 0), 1 / norms.clamp(min=1e-300) ** 2, 0.0)
-        square = torch.full_like(ball.eps, gram) if isinstance(gram, float) else _masked(gram, open_ended)
+        square = torch.full_like(ball.eps, whole) if gram is None else _masked(gram, whole, open_ended)
         count = open_ended.flatten(1).sum(1).to(square)
         return BallCoupling(weight, centre, torch.minimum(square, count) * ROUNDED)
 
 
-def _layer(source: AffineMap) -> tuple[Tensor, Tensor | float]:
-    """‖w_i‖ of every neuron, shaped to broadcast against a result; and the Gram matrix of normed rows, or its norm."""
+def _layer(source: AffineMap) -> tuple[Tensor, float, Tensor | None]:
+    """‖w_i‖ of every neuron, shaped to broadcast against a result; ‖w_i/‖w_i‖‖₂² of all normed rows; their Gram matrix."""
     if source.matrix is not None:
         norms = torch.linalg.vector_norm(source.matrix, dim=0)
         rows = source.matrix.T / torch.where(norms > 0, norms, 1.0).unsqueeze(1)
         places = math.prod(source.shape) // len(norms)
-        if places == 1 and len(norms) <= _GRAM:
-            return norms, rows @ rows.T
-        return norms, float(torch.linalg.matrix_norm(rows, 2)) ** 2
+        gram = rows @ rows.T if places == 1 and len(norms) <= _GRAM else None
+        return norms, matrix_norm(rows) ** 2, gram
     assert source.kernel is not None
     norms = torch.linalg.vector_norm(source.kernel.flatten(1), dim=1)
     axes = (-1, *[1] * (source.kernel.ndim - 1))
     rows = source.kernel / torch.where(norms > 0, norms, 1.0).reshape(axes)
-    return norms.reshape(-1, *[1] * (source.kernel.ndim - 2)), convolution_norm(rows, source.stride) ** 2
+    return norms.reshape(-1, *[1] * (source.kernel.ndim - 2)), convolution_norm(rows, source.stride) ** 2, None
 
 
-def _masked(gram: Tensor, open_ended: Tensor) -> Tensor:
+def _masked(gram: Tensor, whole: float, open_ended: Tensor) -> Tensor:
     """The largest eigenvalue (B,) of the Gram matrix on the open rows, below the trace of its eighth power."""
     keep = open_ended.flatten(1).to(gram)
-    whole = torch.linalg.eigvalsh(gram)[-1].clamp(min=0)
-    power = gram * keep.unsqueeze(1) * keep.unsqueeze(2)
-    scale = whole.clamp(min=1e-300)
-    power = power / scale
-    power = power @ power
-    power = power @ power
-    eighth = power.flatten(1).square().sum(1)
-    return torch.minimum(whole, scale * eighth ** (1 / 8))
+    scale = max(whole, 1e-300)
+
+    def eighth(part: Tensor) -> Tensor:
+        power = gram / scale * part.unsqueeze(1) * part.unsqueeze(2)
+        power = power @ power
+        return (power @ power).flatten(1).square().sum(1)
+
+    at_once = max(1, row_entries(gram.device) // gram.numel())
+    powers = torch.cat([eighth(part) for part in torch.split(keep, at_once)])
+    return (scale * powers ** (1 / 8)).clamp(max=whole)

@@ -62,9 +62,9 @@ def least_terms(
 
     >>> from undertow.adversary.certificates.activation_curves import curve_of
     >>> pieces = pieces_of(curve_of("relu"), torch.tensor([[-1.0]]).double(), torch.tensor([[2.0]]).double())
-    >>> c, g = torch.tensor([[[1.0]]]).double(), torch.tensor([[[0.25]]]).double()
-    >>> float(least_terms(c, g, None, None, pieces)[0])    # max(t, 0) − t/4 is smallest at 0
-    0.0
+    >>> c, g = torch.tensor([[[-1.0]]]).double(), torch.tensor([[[-0.25]]]).double()
+    >>> float(least_terms(c, g, None, None, pieces)[0])    # t/4 − max(t, 0) is smallest at 2
+    -1.5
     """
     up = None if all(piece.straight for piece in pieces) else rows >= 0
     bend = centre = None
