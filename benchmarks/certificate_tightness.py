@@ -19,7 +19,7 @@ from undertow.adversary.certificates.certified import gap_bounds, linear_radii
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.lipschitz import lipschitz_bounds
 from undertow.adversary.certificates.network_graph import NetworkGraph, read_graph
-from undertow.adversary.certificates.refined import refined_gaps, refined_radii
+from undertow.adversary.certificates.refined import Effort, refined_gaps, refined_radii
 from undertow.adversary.certified_accuracy import certified_accuracy
 
 EPS = {"mnist": 0.5, "cifar10": 0.1}  # L2, in units of a pixel's range
@@ -82,9 +82,8 @@ def prove_at(proofs: Proofs, net: nn.Module, graph: NetworkGraph, x: Tensor, y: 
     into, points, couplings = proofs.at_eps, x.double(), BallCouplings(ours)
 
     def proved(bounds: LinearBounds, steps: int, coupled: bool) -> Tensor:
-        found = refined_gaps(
-            bounds, points, y, reach, couplings=couplings if coupled else None, steps=steps, until=0.0
-        )
+        effort = Effort(couplings if coupled else None, steps, until=0.0)
+        found = refined_gaps(bounds, points, y, reach, effort)
         return found.lower.amin(1) > 0
 
     def flat_enough() -> Tensor:

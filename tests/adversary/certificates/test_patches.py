@@ -100,19 +100,18 @@ def test_limits_are_those_of_whole_rows(name: str, norm: float, box: tuple[float
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_limits_by_ascent_hold_and_are_narrower(name: str) -> None:
+def test_limits_by_ascent_hold_and_are_no_wider(name: str) -> None:
     graph, x = _read(name)
     bounds = LinearBounds(graph, 2.0)
     eps = torch.full((3,), 1.0, dtype=torch.float64)
     plain = bounds.ball(x, eps)
     ball = sharpened(bounds, plain, BallCouplings(bounds))
-    narrower = [
-        float(((high - low) / (plain.limits[at][1] - plain.limits[at][0])).mean())
-        for at, (low, high) in ball.limits.items()
-        if at in bounds.wanted - bounds.affine
-    ]
-    assert min(narrower) < 1
-    assert max(narrower) <= 1
+    before = torch.cat([torch.cat(plain.limits[at], 1).flatten() for at in bounds.wanted])
+    after = torch.cat([torch.cat(ball.limits[at], 1).flatten() for at in bounds.wanted])
+    assert name not in ("strided", "pooled", "past") or bool((before != after).any())
+    for at in bounds.wanted:
+        assert bool((ball.limits[at][0] >= plain.limits[at][0]).all())
+        assert bool((ball.limits[at][1] <= plain.limits[at][1]).all())
     for seed in range(40):
         noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         values = graph.values(x + noise / noise.norm(dim=1, keepdim=True))

@@ -70,6 +70,17 @@ class Template:
         self.shapes = tuple(tuple(leaves[at].shape) for at in self.places)
         self.leaves = [None if at in self.places else _exact(leaf) for at, leaf in enumerate(leaves)]
 
+    @property
+    def constants(self) -> tuple[Tensor, ...]:
+        """The tensors among its arguments that do not depend on the input."""
+        return tuple(leaf for leaf in self.leaves if isinstance(leaf, Tensor))
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Everything else that it is made of."""
+        rest = [None if isinstance(leaf, Tensor) else repr(leaf) for leaf in self.leaves]
+        return self.name, self.item, str(self.structure), tuple(rest), tuple(self.places)
+
     def argument(self, position: int, default: Any = None) -> Any:
         """A positional argument that does not depend on the input."""
         args, _ = tree_unflatten(self.leaves, self.structure)

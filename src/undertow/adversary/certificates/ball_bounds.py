@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from undertow.adversary.certificates.member_batches import MemberBatch
 from undertow.adversary.certificates.node_bounds import Relaxation
 
 __all__ = ["BallBounds"]
@@ -17,6 +18,8 @@ class BallBounds:
 
     x: Tensor
     eps: Tensor
+    batch: MemberBatch | None = None
+    """Of several networks: which of them each sample is about."""
     limits: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     sizes: dict[int, Tensor] = field(default_factory=dict)
     relaxations: dict[int, Relaxation] = field(default_factory=dict)
@@ -30,6 +33,7 @@ class BallBounds:
         return BallBounds(
             self.x[index],
             self.eps[index],
+            None if self.batch is None else MemberBatch.of(self.batch.who[index]),
             {at: (low[index], high[index]) for at, (low, high) in self.limits.items()},
             {at: size[index] for at, size in self.sizes.items()},
             {at: relaxation.taken(index) for at, relaxation in self.relaxations.items()},
@@ -39,12 +43,4 @@ class BallBounds:
 
     def relaxed_by(self, relaxations: dict[int, Relaxation]) -> BallBounds:
         """The same balls with other relaxations of some operations."""
-        return BallBounds(
-            self.x,
-            self.eps,
-            self.limits,
-            self.sizes,
-            {**self.relaxations, **relaxations},
-            self.lengths,
-            self.values,
-        )
+        return replace(self, relaxations={**self.relaxations, **relaxations})

@@ -18,10 +18,12 @@ from torch import Tensor
 
 from undertow.adversary.certificates.ball_bounds import BallBounds
 from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.member_batches import MemberBatch
 from undertow.adversary.certificates.node_bounds import settled
 from undertow.adversary.certificates.operations import AffineMap, CurveOf
-from undertow.adversary.certificates.row_budget import row_entries
-from undertow.adversary.certificates.spectral_bounds import convolution_norm, matrix_norm
+from undertow.adversary.certificates.row_budget import in_parts, row_entries
+from undertow.adversary.certificates.spectral_bounds import convolution_norm, matrix_norm, neuron_norms
+from undertow.adversary.certificates.stacked_maps import StackedMap
 
 __all__ = ["ROUNDED", "BallCoupling", "BallCouplings"]
 
@@ -43,72 +45,104 @@ class BallCoupling:
 
 
 class BallCouplings:
-    """The couplings of one network's activations; norms of its maps are computed once."""
+    """The couplings of the activations of one network, or of several stacked; norms of maps are computed once."""
 
     def __init__(self, bounds: LinearBounds) -> None:
         self.bounds, self.graph = bounds, bounds.graph
-        self._layers: dict[int, tuple[Tensor, float, Tensor | None]] = {}
+        self._layers: dict[int, _NormedRows] = {}
+
+    @staticmethod
+    def of(bounds: LinearBounds) -> BallCouplings | None:
+        """The couplings that go with these bounds, with norms that are computed once for all who ask; in L2 alone."""
+        if bounds.norm != 2:
+            return None
+        key = BallCouplings, bounds.box
+        if key not in bounds.graph.kept:
+            bounds.graph.kept[key] = BallCouplings(bounds)
+        found: BallCouplings = bounds.graph.kept[key]
+        return found
 
     def on(self, ball: BallBounds) -> dict[int, BallCoupling]:
         """For each activation, what the ball says of its inputs; nothing in other norms."""
         if self.bounds.norm != 2:
             return {}
-        found = {}
-        for index, operation in enumerate(self.graph.operations):
-            if isinstance(operation, CurveOf) and math.isinf(operation.curve.domain):
-                coupling = self._coupling(operation, ball)
-                if coupling is not None:
-                    found[index] = coupling
-        return found
+        return {
+            index: self._coupling(operation, ball)
+            for index, operation in enumerate(self.graph.operations)
+            if isinstance(operation, CurveOf) and math.isinf(operation.curve.domain)
+        }
 
-    def _coupling(self, operation: CurveOf, ball: BallBounds) -> BallCoupling | None:
+    def _coupling(self, operation: CurveOf, ball: BallBounds) -> BallCoupling:
         at = operation.inputs[0]
         source, centre = self.graph.operations[at], ball.values[at]
         low, high = ball.limits[at]
         open_ended = ~settled(operation.curve, low, high) if operation.curve.straight else high > low
-        ones = torch.ones_like(centre)
         column = (-1, *[1] * (centre.ndim - 1))
         if not isinstance(source, AffineMap) or (source.matrix is None and source.kernel is None):
             length = ball.lengths[at].clamp(min=1e-300).reshape(column)
-            return BallCoupling(
-                torch.where(open_ended, ones / length**2, 0.0), centre, torch.ones_like(ball.eps)
-            )
+            weight = torch.where(open_ended, torch.ones_like(centre) / length**2, 0.0)
+            return BallCoupling(weight, centre, torch.ones_like(ball.eps))
         if at not in self._layers:
-            self._layers[at] = _layer(source)
-        norms, whole, gram = self._layers[at]
+            self._layers[at] = _normed_rows(source)
+        rows = self._layers[at].of(ball.batch)
         length = ball.lengths[source.inputs[0]].clamp(min=1e-300).reshape(column)
-        norms = norms.to(centre).reshape(1, *norms.shape) * length
+        norms = rows.lengths * length
         weight = torch.where(open_ended & (norms > 0), 1 / norms.clamp(min=1e-300) ** 2, 0.0)
-        square = torch.full_like(ball.eps, whole) if gram is None else _masked(gram, whole, open_ended)
+        square = rows.norm.expand_as(ball.eps) if rows.gram is None else _masked(rows, open_ended)
         count = open_ended.flatten(1).sum(1).to(square)
         return BallCoupling(weight, centre, torch.minimum(square, count) * ROUNDED)
 
 
-def _layer(source: AffineMap) -> tuple[Tensor, float, Tensor | None]:
-    """‖w_i‖ of every neuron, shaped to broadcast against a result; ‖w_i/‖w_i‖‖₂² of all normed rows; their Gram matrix."""
+@dataclass(frozen=True, eq=False)
+class _NormedRows:
+    """‖w_i‖ of every neuron, to broadcast against a result; of all rows w_i/‖w_i‖ together ‖·‖₂² and the Gram matrix."""
+
+    lengths: Tensor
+    norm: Tensor
+    gram: Tensor | None
+
+    def of(self, batch: MemberBatch | None) -> _NormedRows:
+        """Of several networks those of each sample's."""
+        if batch is None:
+            return self
+        gram = None if self.gram is None else batch.each(self.gram)
+        return _NormedRows(batch.each(self.lengths), batch.each(self.norm), gram)
+
+
+def _normed_rows(source: AffineMap) -> _NormedRows:
+    if isinstance(source, StackedMap):
+        each = [_normed_rows(own) for own in source.maps]
+        grams = [own.gram for own in each if own.gram is not None]
+        return _NormedRows(
+            torch.stack([own.lengths for own in each]),
+            torch.stack([own.norm for own in each]),
+            torch.stack(grams) if grams else None,
+        )
+    lengths = neuron_norms(source)
+    assert lengths is not None
+    divisors = torch.where(lengths > 0, lengths, 1.0).flatten()
     if source.matrix is not None:
-        norms = torch.linalg.vector_norm(source.matrix, dim=0)
-        rows = source.matrix.T / torch.where(norms > 0, norms, 1.0).unsqueeze(1)
-        places = math.prod(source.shape) // len(norms)
-        gram = rows @ rows.T if places == 1 and len(norms) <= _GRAM else None
-        return norms, matrix_norm(rows) ** 2, gram
+        rows = source.matrix.T / divisors.unsqueeze(1)
+        places = math.prod(source.shape) // len(rows)
+        gram = rows @ rows.T if places == 1 and len(rows) <= _GRAM else None
+        return _NormedRows(lengths, lengths.new_tensor(matrix_norm(rows) ** 2), gram)
     assert source.kernel is not None
-    norms = torch.linalg.vector_norm(source.kernel.flatten(1), dim=1)
-    axes = (-1, *[1] * (source.kernel.ndim - 1))
-    rows = source.kernel / torch.where(norms > 0, norms, 1.0).reshape(axes)
-    return norms.reshape(-1, *[1] * (source.kernel.ndim - 2)), convolution_norm(rows, source.stride) ** 2, None
+    rows = source.kernel / divisors.reshape(-1, *[1] * (source.kernel.ndim - 1))
+    return _NormedRows(lengths, lengths.new_tensor(convolution_norm(rows, source.stride) ** 2), None)
 
 
-def _masked(gram: Tensor, whole: float, open_ended: Tensor) -> Tensor:
+def _masked(rows: _NormedRows, open_ended: Tensor) -> Tensor:
     """The largest eigenvalue (B,) of the Gram matrix on the open rows, below the trace of its eighth power."""
-    keep = open_ended.flatten(1).to(gram)
-    scale = max(whole, 1e-300)
+    assert rows.gram is not None
+    keep = open_ended.flatten(1).to(rows.gram)
+    scale = rows.norm.clamp(min=1e-300).expand(len(keep))
+    grams = rows.gram.expand(len(keep), -1, -1)
 
     def eighth(part: Tensor) -> Tensor:
-        power = gram / scale * part.unsqueeze(1) * part.unsqueeze(2)
+        power = grams[part] / scale[part, None, None] * keep[part].unsqueeze(1) * keep[part].unsqueeze(2)
         power = power @ power
         return (power @ power).flatten(1).square().sum(1)
 
-    at_once = max(1, row_entries(gram.device) // gram.numel())
-    powers = torch.cat([eighth(part) for part in torch.split(keep, at_once)])
-    return (scale * powers ** (1 / 8)).clamp(max=whole)
+    size = row_entries(keep.device) // grams[0].numel()
+    powers = torch.cat(in_parts(torch.arange(len(keep), device=keep.device), size, eighth))
+    return torch.minimum(scale * powers ** (1 / 8), scale)

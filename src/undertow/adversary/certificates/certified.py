@@ -15,6 +15,7 @@ from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import NetworkGraph
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
 from undertow.adversary.certificates.row_budget import in_parts, row_entries
+from undertow.adversary.certificates.member_batches import taken
 from undertow.adversary.certificates.score_gaps import ScoreGaps, difference_rows, joined_gaps
 from undertow.adversary.geometry import furthest
 
@@ -30,9 +31,18 @@ _CHEAP = 1e6  # multiplications
 
 
 def gap_bounds(
-    graph: NetworkGraph, x: Tensor, y: Tensor, eps: Tensor, norm: float, box: Box = None
+    graph: NetworkGraph,
+    x: Tensor,
+    y: Tensor,
+    eps: Tensor,
+    norm: float,
+    box: Box = None,
+    *,
+    who: Tensor | None = None,
 ) -> Tensor:
     """Lower bounds (B, k) of s_y − s_t over the ball of radius ε_i around x_i (within the box); +inf at t = y.
+
+    Of several networks stacked, ``who`` says which one each sample is about.
 
     >>> from undertow.adversary.certificates.network_graph import read_graph
     >>> from undertow.adversary.classifier import Classifier
@@ -42,12 +52,19 @@ def gap_bounds(
     >>> gap_bounds(read_graph(Classifier(line), line, x), x, y, eps, 2.0)  # 3 + 4 − 5, and a little less for rounding
     tensor([[2.0000,    inf]], dtype=torch.float64)
     """
-    bounds = LinearBounds(graph, norm, box)
-    return _linear_gaps(bounds, x, y, eps).lower
+    bounds = LinearBounds.of(graph, norm, box)
+    return _linear_gaps(bounds, x, y, eps, who).lower
 
 
 def weakest_directions(
-    graph: NetworkGraph, x: Tensor, y: Tensor, eps: Tensor, norm: float, box: Box = None
+    graph: NetworkGraph,
+    x: Tensor,
+    y: Tensor,
+    eps: Tensor,
+    norm: float,
+    box: Box = None,
+    *,
+    who: Tensor | None = None,
 ) -> Tensor:
     """Directions of unit norm (B, d): x_i + ε_i·direction is where the smallest linear bound on the ball is smallest.
 
@@ -59,12 +76,14 @@ def weakest_directions(
         each = torch.arange(len(rows), device=rows.device)
         return -furthest(rows[each, gaps.lower.argmin(1)], norm)
 
-    return torch.cat(_by_parts(LinearBounds(graph, norm, box), x, y, eps, weakest))
+    return torch.cat(_by_parts(LinearBounds.of(graph, norm, box), x, y, eps, who, weakest))
 
 
-def _linear_gaps(bounds: LinearBounds, x: Tensor, y: Tensor, eps: Tensor) -> ScoreGaps:
+def _linear_gaps(
+    bounds: LinearBounds, x: Tensor, y: Tensor, eps: Tensor, who: Tensor | None
+) -> ScoreGaps:
     """Bounds of all differences."""
-    return joined_gaps(_by_parts(bounds, x, y, eps, lambda gaps, _: gaps))
+    return joined_gaps(_by_parts(bounds, x, y, eps, who, lambda gaps, _: gaps))
 
 
 def _by_parts(
@@ -72,6 +91,7 @@ def _by_parts(
     x: Tensor,
     y: Tensor,
     eps: Tensor,
+    who: Tensor | None,
     kept: Callable[[ScoreGaps, Tensor], Found],
 ) -> list[Found]:
     """What is kept of the bounds of some samples at a time and of the rows (b, k, d) of the functions behind them."""
@@ -79,7 +99,7 @@ def _by_parts(
     classes, shape = graph.classes, graph.operations[graph.output].shape
 
     def work(part: Tensor) -> Found:
-        ball, labels = bounds.ball(x[part], eps[part]), y[part]
+        ball, labels = bounds.ball(x[part], eps[part], who=taken(who, part)), y[part]
         rows = difference_rows(labels, classes).reshape(len(part), classes, *shape)
         found = bounds.backward(ball, rows, graph.output)
         return kept(ScoreGaps.of(found, labels, ball.eps, bounds.norm), found.rows)
@@ -88,7 +108,15 @@ def _by_parts(
     return in_parts(everyone, row_entries(x.device) // (bounds.widest * classes), work)
 
 
-def certified_radii(graph: NetworkGraph, x: Tensor, y: Tensor, norm: float, box: Box = None) -> Tensor:
+def certified_radii(
+    graph: NetworkGraph,
+    x: Tensor,
+    y: Tensor,
+    norm: float,
+    box: Box = None,
+    *,
+    who: Tensor | None = None,
+) -> Tensor:
     """Radii (B,) at which every score difference is proved positive; 0 for errors, inf where no ball is too large.
 
     The search begins where the differences would vanish if the network were linear,
@@ -97,35 +125,33 @@ def certified_radii(graph: NetworkGraph, x: Tensor, y: Tensor, norm: float, box:
     What holds on the whole ball holds on its part in the box, and with other limits other lines are chosen: of both
     proofs the better is kept.
     """
-    free = linear_radii(LinearBounds(graph, norm), x.double(), y)
-    return (
-        free
-        if box is None
-        else torch.maximum(free, linear_radii(LinearBounds(graph, norm, box), x.double(), y))
-    )
+    free = linear_radii(LinearBounds.of(graph, norm), x.double(), y, who=who)
+    if box is None:
+        return free
+    return torch.maximum(free, linear_radii(LinearBounds.of(graph, norm, box), x.double(), y, who=who))
 
 
-def linear_radii(bounds: LinearBounds, x: Tensor, y: Tensor) -> Tensor:
+def linear_radii(bounds: LinearBounds, x: Tensor, y: Tensor, *, who: Tensor | None = None) -> Tensor:
     """The same with the bounds that are given, in the box that they are in."""
-    at_x = _linear_gaps(bounds, x, y, x.new_zeros(len(x)))
+    at_x = _linear_gaps(bounds, x, y, x.new_zeros(len(x)), who)
     level, guess = at_x.lower.amin(1), at_x.radii.amin(1)
     # Without a slope at x nothing changes up to the nearest kink; behind it something may.
-    guess = torch.where(guess.isfinite(), guess, 2 * _nearest_changes(bounds, x))
+    guess = torch.where(guess.isfinite(), guess, 2 * _nearest_changes(bounds, x, who))
     exact = bounds.graph.linear and bounds.box is None
     rtol = 1e-14 if exact else _RTOL if bounds.cost(x.device) <= _CHEAP else _COARSE
 
     def reach(radius: Tensor, index: Tensor) -> Reach:
-        return _linear_gaps(bounds, x[index], y[index], radius).reach(radius)
+        return _linear_gaps(bounds, x[index], y[index], radius, taken(who, index)).reach(radius)
 
     start = torch.where(guess.isfinite() & (level > 0), guess, 0.0)
     found = largest_radius(reach, guess=start, rtol=rtol)
     return torch.where(guess.isinf() & (level > 0), math.inf, found)  # a network that is constant
 
 
-def _nearest_changes(bounds: LinearBounds, x: Tensor) -> Tensor:
+def _nearest_changes(bounds: LinearBounds, x: Tensor, who: Tensor | None) -> Tensor:
     """About how far (B,) it is from x to where the slope of a first activation changes; inf without any."""
     nearest = torch.full((len(x),), math.inf, dtype=torch.float64, device=x.device)
-    values = bounds.graph.values(x)
+    point = bounds.ball(x, torch.zeros_like(nearest), who=who)
     moving_at_all = False
     for operation in bounds.graph.operations:
         if isinstance(operation, InputValue | AffineMap):
@@ -134,9 +160,9 @@ def _nearest_changes(bounds: LinearBounds, x: Tensor) -> Tensor:
             if index not in bounds.affine:
                 moving_at_all = True
                 continue
-            reach = bounds.reach(index, x.device)
+            reach = bounds.reach.of(index, point)
             curved = isinstance(operation, CurveOf) and not operation.curve.straight
-            away = values[index].abs() + (1.0 if curved else 0.0)
+            away = point.values[index].abs() + (1.0 if curved else 0.0)
             moving = (reach > 0) & (away > 0)
             distance = torch.where(moving, away / torch.where(reach > 0, reach, 1.0), math.inf)
             nearest = torch.minimum(nearest, distance.flatten(1).amin(1))

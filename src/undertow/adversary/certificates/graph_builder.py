@@ -109,6 +109,8 @@ class GraphBuilder:
                 windows=windows,
                 keeps_order=template.name in KEEPING_ORDER,
                 entrywise=template.name in ENTRYWISE and set(template.shapes) == {shape},
+                kind=template.kind,
+                constants=template.constants,
             )
         )
 
@@ -118,6 +120,8 @@ class GraphBuilder:
         apply: Callable[[Tensor], Tensor],
         absolute: Callable[[Tensor], Tensor],
         *,
+        kind: tuple[object, ...],
+        constants: tuple[Tensor, ...] = (),
         entrywise: bool = False,
     ) -> int:
         """An affine map that is a part of a recorded operation."""
@@ -132,6 +136,8 @@ class GraphBuilder:
                 input_shapes=(shape,),
                 offset=offset if bool((offset != 0).any()) else None,
                 entrywise=entrywise,
+                kind=kind,
+                constants=constants,
             )
         )
 
@@ -150,6 +156,8 @@ class GraphBuilder:
             template.inputs[0],
             lambda v: v * scale + shift,
             lambda m: m * scale.abs() + shift.abs(),
+            kind=("batch norm",),
+            constants=(scale, shift),
             entrywise=True,
         )
 
@@ -174,7 +182,7 @@ class GraphBuilder:
     def _curve(self, at: int, name: str) -> int:
         curve = curve_of(name)
         assert curve is not None
-        return self._append(CurveOf(self.operations[at].shape, (at,), curve))
+        return self._append(CurveOf(self.operations[at].shape, (at,), curve, kind=(name,)))
 
     def _product(self, inputs: tuple[int, ...], shape: tuple[int, ...], *, matrices: bool) -> int:
         if not matrices:  # broadcast both factors first, so that the product is entry by entry
@@ -184,7 +192,9 @@ class GraphBuilder:
         return self._append(ProductOf(shape, inputs, matrices))
 
     def _broadcast(self, at: int, shape: tuple[int, ...]) -> int:
-        return self._made(at, lambda v: v.expand(shape) + 0.0, lambda m: m.expand(shape) + 0.0)
+        return self._made(
+            at, lambda v: v.expand(shape) + 0.0, lambda m: m.expand(shape) + 0.0, kind=("broadcast", shape)
+        )
 
     def _softmax(self, template: Template) -> int:
         """1/Σ_j exp(v_j − v_i), which does not overflow; of very many entries exp(v)/Σ exp(v), with fewer terms."""
@@ -195,16 +205,19 @@ class GraphBuilder:
                 template.inputs[0],
                 lambda v: v.unsqueeze(place) - v.unsqueeze(place + 1),
                 lambda m: m.unsqueeze(place) + m.unsqueeze(place + 1),
+                kind=("differences", place),
             )
             grown = self._curve(apart, "exp")
-            total = self._made(grown, lambda v: v.sum(place + 1), lambda m: m.sum(place + 1))
+            total = self._made(
+                grown, lambda v: v.sum(place + 1), lambda m: m.sum(place + 1), kind=("sum", place + 1)
+            )
             return self._curve(total, "reciprocal")
 
         def summed(v: Tensor) -> Tensor:
             return v.sum(axis, keepdim=True)
 
         grown = self._curve(template.inputs[0], "exp")
-        inverse = self._curve(self._made(grown, summed, summed), "reciprocal")
+        inverse = self._curve(self._made(grown, summed, summed, kind=("sum", axis)), "reciprocal")
         return self._product((grown, inverse), shape, matrices=False)
 
     def _layer_norm(self, template: Template) -> int:
@@ -216,20 +229,31 @@ class GraphBuilder:
             template.inputs[0],
             lambda v: v - v.mean(axes, keepdim=True),
             lambda m: m + m.mean(axes, keepdim=True),
+            kind=("centred", axes),
         )
         squared = self._curve(centred, "square")
         variance = self._made(
-            squared, lambda v: v.mean(axes, keepdim=True) + eps, lambda m: m.mean(axes, keepdim=True) + eps
+            squared,
+            lambda v: v.mean(axes, keepdim=True) + eps,
+            lambda m: m.mean(axes, keepdim=True) + eps,
+            kind=("mean", axes, eps),
         )
         # the mean of squares is at least 0 however loose its bounds are
         floor = curve_of("clamp", (eps, torch.inf))
         assert floor is not None
-        floored = self._append(CurveOf(self.operations[variance].shape, (variance,), floor))
+        floored = self._append(
+            CurveOf(self.operations[variance].shape, (variance,), floor, kind=("clamp", eps))
+        )
         product = self._product((centred, self._curve(floored, "rsqrt")), shape, matrices=False)
-        scale = 1.0 if weight is None else weight
-        shift = 0.0 if bias is None else bias
-        size, offset = torch.as_tensor(scale).abs(), torch.as_tensor(shift).abs()
-        return self._made(product, lambda v: v * scale + shift, lambda m: m * size + offset)
+        one = torch.ones((), dtype=torch.float64, device=self.device)
+        scale, shift = one if weight is None else weight, 0 * one if bias is None else bias
+        return self._made(
+            product,
+            lambda v: v * scale + shift,
+            lambda m: m * scale.abs() + shift.abs(),
+            kind=("scaled",),
+            constants=(scale, shift),
+        )
 
     def _activation(self, template: Template, shape: tuple[int, ...]) -> int:
         name, numbers = (
@@ -254,7 +278,8 @@ class GraphBuilder:
         curve = curve_of(name, arguments, slopes)
         if curve is None or len(set(template.inputs)) != 1:
             raise UnreadableError(f"the operation {template.name} has no known linear bounds")
-        return self._append(CurveOf(shape, template.inputs[:1], curve))
+        constants = () if slopes is None else (slopes,)
+        return self._append(CurveOf(shape, template.inputs[:1], curve, (name, arguments), constants))
 
 
 def _matrix_of(template: Template) -> Tensor | None:

@@ -99,7 +99,7 @@ class JacobianBounds:
     ) -> list[RowBounds]:
         limits = [ball.limits[at] for at in operation.inputs]
         if isinstance(operation, AffineMap):
-            return self._through_map(index, operation, rows)
+            return self._through_map(index, operation, rows, ball)
         if isinstance(operation, CurveOf):
             return [_times(rows, *slope_range(operation.curve, *limits[0]), self.bounds.rounding)]
         if isinstance(operation, LargestOf):
@@ -110,23 +110,21 @@ class JacobianBounds:
             return [_times(rows, *limits[at], self.bounds.rounding) for at in (1, 0)]
         return [_times_matrix(rows, *limits[1 - at], at, self.bounds.rounding) for at in (0, 1)]
 
-    def _through_map(self, index: int, operation: AffineMap, rows: RowBounds) -> list[RowBounds]:
-        batch, count = rows.centre.shape[:2]
-        centres = operation.backward(rows.centre.flatten(0, 1))
-        grown = operation.backward_absolute(rows.entries.flatten(0, 1))
-        exact = operation.rearranges
-        sizes = None if exact else operation.backward_absolute(rows.centre.flatten(0, 1).abs())
-        found = []
+    def _through_map(
+        self, index: int, operation: AffineMap, rows: RowBounds, ball: BallBounds
+    ) -> list[RowBounds]:
+        batch = ball.batch
+        centres = operation.backward(rows.centre, batch)
+        grown = operation.backward_absolute(rows.entries, batch)
+        sizes = None if operation.rearranges else operation.backward_absolute(rows.centre.abs(), batch)
+        norms, found = self.lengths.norms_of(index, batch, ball.eps), []
         for at, (centre, entries) in enumerate(zip(centres, grown, strict=True)):
-            length = self.lengths.norms_of(index)[at] * rows.length
+            length = norms[..., at].reshape(-1, 1) * rows.length
             if sizes is not None:
                 rounded = self.bounds.rounding * (sizes[at] + entries)
                 entries = entries + rounded
-                length = length + torch.linalg.vector_norm(rounded.flatten(1), dim=1).reshape(batch, count)
-            shape = centre.shape[1:]
-            found.append(
-                RowBounds(centre.reshape(batch, count, *shape), entries.reshape(batch, count, *shape), length)
-            )
+                length = length + torch.linalg.vector_norm(rounded.flatten(2), dim=2)
+            found.append(RowBounds(centre, entries, length))
         return found
 
 

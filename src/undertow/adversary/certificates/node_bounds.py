@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.activation_curves import Curve
+from undertow.adversary.certificates.member_batches import MemberBatch
 from undertow.adversary.certificates.operations import (
     AffineMap,
     CurveOf,
@@ -162,15 +163,19 @@ def _chords(operation: LargestOf, low: Tensor, high: Tensor) -> Chords:
 
 
 def interval_through(
-    operation: Operation, limits: Sequence[Limits], sizes: Sequence[Tensor], rounding: float
+    operation: Operation,
+    limits: Sequence[Limits],
+    sizes: Sequence[Tensor],
+    rounding: float,
+    batch: MemberBatch | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Limits of the result from limits of the inputs, and the size of what is added up on the way to it."""
     if isinstance(operation, AffineMap):
-        size = operation.sizes(sizes)
-        centre = operation.values([low + 0.5 * (high - low) for low, high in limits])
-        spread = operation.sizes([0.5 * (high - low) for low, high in limits])
-        if operation.offset is not None:
-            spread = spread - operation.offset.abs()
+        size, offset = operation.sizes(sizes, batch), operation.shift(batch)
+        centre = operation.values([low + 0.5 * (high - low) for low, high in limits], batch)
+        spread = operation.sizes([0.5 * (high - low) for low, high in limits], batch)
+        if offset is not None:
+            spread = spread - offset.abs()
         if not operation.rearranges:
             spread = spread + rounding * (size + spread)
         else:
@@ -205,13 +210,17 @@ def _product_range(operation: ProductOf, limits: Sequence[Limits]) -> Limits:
 
 
 def backward_through(
-    operation: Operation, rows: Tensor, relaxation: Relaxation | None, *, sized: bool = True
+    operation: Operation,
+    rows: Tensor,
+    relaxation: Relaxation | None,
+    batch: MemberBatch | None = None,
+    *,
+    sized: bool = True,
 ) -> tuple[tuple[Tensor, ...], Tensor | float, Tensor | float]:
     """Rows (b, K, *S_i) at each input, the constant (b, K), and (``sized``) the size of the terms of that constant."""
     if isinstance(operation, AffineMap):
-        parts = operation.backward(rows.flatten(0, 1))
-        shift = 0.0 if operation.offset is None else rows.flatten(2) @ operation.offset.flatten()
-        return tuple(part.reshape(*rows.shape[:2], *part.shape[1:]) for part in parts), shift, 0.0
+        offset = operation.shift(batch)
+        return operation.backward(rows, batch), 0.0 if offset is None else _shifted(rows, offset), 0.0
     if isinstance(relaxation, LinePair):
         positive, negative = rows.clamp(min=0), rows.clamp(max=0)
         low, high = relaxation.low_offset.flatten(1), relaxation.high_offset.flatten(1)
@@ -227,6 +236,12 @@ def backward_through(
     assert isinstance(relaxation, LinearPiece)
     both, shift = _through_plane(operation, rows, relaxation)
     return both, shift, _size(rows.flatten(2), relaxation.size) if sized else 0.0
+
+
+def _shifted(rows: Tensor, offset: Tensor) -> Tensor:
+    """rows·b for the offset of one network, or of each sample's."""
+    one = offset.ndim == rows.ndim - 2
+    return rows.flatten(2) @ offset.flatten() if one else dot_rows(rows.flatten(2), offset.flatten(1))
 
 
 def _size(rows: Tensor, size: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.activation_curves import Curve
+from undertow.adversary.certificates.member_batches import MemberBatch
 
 __all__ = [
     "AffineMap",
@@ -82,6 +83,8 @@ class AffineMap:
     """Whether the flat result is the flat input: another shape, or none."""
     entrywise: bool = False
     """Whether every entry of the result depends on the same entry of each input alone."""
+    kind: tuple[object, ...] = ()
+    """What the map is made of, beside its ``constants``: maps of one kind differ in these alone."""
 
     @property
     def stride(self) -> Shape | None:
@@ -90,30 +93,35 @@ class AffineMap:
             return None
         return self.windows.stride
 
-    def values(self, inputs: Sequence[Tensor]) -> Tensor:
+    constants: tuple[Tensor, ...] = ()
+    """All tensors that the map is made of."""
+
+    def shift(self, batch: MemberBatch | None) -> Tensor | None:  # noqa: ARG002
+        """b, to be added to the values of a batch; None where it is zero."""
+        return self.offset
+
+    def values(self, inputs: Sequence[Tensor], batch: MemberBatch | None = None) -> Tensor:  # noqa: ARG002
         if self.fast_values is not None:
             return self.fast_values(inputs[0])
         found: Tensor = torch.vmap(self.apply)(*inputs)
         return found
 
-    def sizes(self, inputs: Sequence[Tensor]) -> Tensor:
+    def sizes(self, inputs: Sequence[Tensor], batch: MemberBatch | None = None) -> Tensor:  # noqa: ARG002
         """|W| m + |b|: no entry of W v + b, nor any sum on the way to it, is larger where |v| ≤ m."""
         if self.fast_sizes is not None:
             return self.fast_sizes(inputs[0])
         found: Tensor = torch.vmap(self.absolute)(*inputs)
         return found
 
-    def backward(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """rows·W_i for each input: (R, *out) → (R, *in_i)."""
-        if self.transposed is not None:
-            return self.transposed(rows)
-        return self._by_autograd(self.apply, rows)
+    def backward(self, rows: Tensor, batch: MemberBatch | None = None) -> tuple[Tensor, ...]:  # noqa: ARG002
+        """rows·W_i for each input: (b, K, *out) → (b, K, *in_i)."""
+        back = self.transposed or (lambda flat: self._by_autograd(self.apply, flat))
+        return tuple(part.unflatten(0, rows.shape[:2]) for part in back(rows.flatten(0, 1)))
 
-    def backward_absolute(self, rows: Tensor) -> tuple[Tensor, ...]:
+    def backward_absolute(self, rows: Tensor, batch: MemberBatch | None = None) -> tuple[Tensor, ...]:  # noqa: ARG002
         """rows·|W_i| for each input."""
-        if self.transposed_absolute is not None:
-            return self.transposed_absolute(rows)
-        return self._by_autograd(self.absolute, rows)
+        back = self.transposed_absolute or (lambda flat: self._by_autograd(self.absolute, flat))
+        return tuple(part.unflatten(0, rows.shape[:2]) for part in back(rows.flatten(0, 1)))
 
     def _by_autograd(self, function: Callable[..., Tensor], rows: Tensor) -> tuple[Tensor, ...]:
         with torch.enable_grad():
@@ -135,6 +143,9 @@ class CurveOf:
     shape: Shape
     inputs: tuple[int, ...]
     curve: Curve
+    kind: tuple[object, ...] = ()
+    """What the curve is made of, beside ``constants``."""
+    constants: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.ball_bounds import BallBounds
+from undertow.adversary.certificates.member_batches import MemberBatch
 from undertow.adversary.certificates.node_bounds import Chords, Relaxation
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InsideOf, LargestOf
 from undertow.adversary.certificates.patch_networks import PatchNetwork
@@ -36,7 +37,8 @@ def patch_ball(patch: PatchNetwork, ball: BallBounds, places: Places) -> BallBou
     """The balls (B·P) of the patches at these places, samples first."""
     count = len(places[0])
     each = torch.arange(len(ball.eps), device=ball.eps.device).repeat_interleave(count)
-    found = BallBounds(gathered(patch, 0, ball.x, places), ball.eps[each])
+    batch = None if ball.batch is None else MemberBatch.of(ball.batch.who[each])
+    found = BallBounds(gathered(patch, 0, ball.x, places), ball.eps[each], batch)
     curved = {op.inputs[0] for op in patch.graph.operations if isinstance(op, CurveOf)}
     for local, operation in enumerate(patch.graph.operations):
         index, window = patch.origins[local]

@@ -27,6 +27,7 @@ from undertow.adversary.certificates.operations import (
     SlidingWindows,
 )
 from undertow.adversary.certificates.picture_windows import PictureWindow
+from undertow.adversary.certificates.stacked_graphs import stacked_graph
 
 __all__ = ["PatchNetwork", "patch_network"]
 
@@ -50,6 +51,11 @@ class PatchNetwork:
 
 def patch_network(graph: NetworkGraph, at: int) -> PatchNetwork | None:
     """The network that neurons see whose layer is a picture; None where what is before it is not made of pictures."""
+    if graph.members:
+        each = [patch_network(member, at) for member in graph.members]
+        patches = [patch for patch in each if patch is not None]
+        together = stacked_graph([patch.graph for patch in patches]) if len(patches) == len(each) else None
+        return None if together is None else replace(patches[0], graph=together)
     seen = _windows_before(graph, at)
     if seen is None:
         return None
@@ -174,6 +180,7 @@ class _Builder:
             input_shapes=(self._shape(source, whole),),
             transposed=lambda rows: (functional.pad(rows, margins),),
             rearranges=True,
+            kind=("cut", margins),
         )
         return self._append(made, source, window)
 
@@ -210,6 +217,8 @@ class _Builder:
             transposed=lambda rows: (convolution_back(rows, kernel, before, options),),
             kernel=kernel,
             windows=windows,
+            kind=("convolution", windows),
+            constants=(kernel, offset),
         )
 
     def _pooling(self, index: int, operation: LargestOf) -> LargestOf:
@@ -224,7 +233,7 @@ class _Builder:
     def _entrywise(self, index: int, operation: AffineMap) -> AffineMap | None:
         window, picture = self.windows[index], self.pictures[index]
         ones = torch.ones(1, *operation.shape, dtype=torch.float64, device=self.device)
-        slopes = [_everywhere_alike(back[0], picture, self.device) for back in operation.backward(ones)]
+        slopes = [_everywhere_alike(back[0, 0], picture, self.device) for back in operation.backward(ones.unsqueeze(0))]
         offset = _everywhere_alike(operation.offset, picture, self.device)
         if offset is None or any(slope is None for slope in slopes):
             return None
@@ -244,6 +253,8 @@ class _Builder:
             offset=None if operation.offset is None else offset.expand(shape),
             transposed=lambda rows: tuple(rows * slope for slope in known),
             entrywise=True,
+            kind=("entrywise", len(known)),
+            constants=(*known, offset),
         )
 
 

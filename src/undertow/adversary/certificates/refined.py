@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,18 +12,39 @@ from undertow.adversary.certificates.ball_bounds import BallBounds
 from undertow.adversary.certificates.ball_coupling import BallCouplings
 from undertow.adversary.certificates.bracket import Reach, largest_radius
 from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.member_batches import taken
 from undertow.adversary.certificates.row_budget import in_parts, row_entries
 from undertow.adversary.certificates.score_gaps import ScoreGaps, difference_rows, joined_gaps
 from undertow.adversary.certificates.sharpened_limits import sharpened
 from undertow.adversary.certificates.slope_ascent import ascended_bounds
+from undertow.adversary.certificates.slope_memory import SlopeMemory
 
-__all__ = ["refined_gaps", "refined_radii"]
+__all__ = ["Effort", "refined_gaps", "refined_radii"]
 
 _NEAR = 1.0  # times the difference at the sample: bounds below minus that are not worth narrower limits
 _FURTHER = 3.0  # times the radius of the ball: bounds that reach as far are good enough for the next
 _FIRST = 1.1  # times the radius known: the first ball tried
 _RTOL = 0.01
-_TRIALS = 4
+_TRIALS, _MORE, _CHEAP = 4, 8, 1e8  # balls tried, more of them where one takes fewer multiplications than that
+
+
+@dataclass(frozen=True, eq=False)
+class Effort:
+    """What is done for bounds of s_y − s_t that plain linear bounds leave open.
+
+    Args:
+        couplings: what the L2 ball says of all neurons of a layer together; None to do without.
+        steps: of every ascent; 0 for plain bounds.
+        until: bounds beyond are good enough.
+        sharp: whether limits of late layers are made narrower, for samples whose bounds are near to what is wanted.
+        further: whether ascents go on beyond ``until``, for a radius.
+    """
+
+    couplings: BallCouplings | None = None
+    steps: int = 20
+    until: float = math.inf
+    sharp: bool = True
+    further: bool = False
 
 
 def refined_gaps(
@@ -31,56 +52,56 @@ def refined_gaps(
     x: Tensor,
     y: Tensor,
     eps: Tensor,
+    effort: Effort,
     *,
-    couplings: BallCouplings | None = None,
-    steps: int = 20,
-    until: float = math.inf,
-    sharp: bool = True,
-    further: bool = False,
+    who: Tensor | None = None,
+    memory: SlopeMemory | None = None,
+    places: Tensor | None = None,
 ) -> ScoreGaps:
-    """Bounds of s_y − s_t over the balls; those beyond ``until`` are not refined, others until they are (or ``further``).
-
-    ``sharp`` makes limits of late layers narrower for samples whose bounds are near to what is wanted.
-    """
+    """Bounds of s_y − s_t over the balls; a ``memory`` knows the samples by their ``places`` in it."""
     graph = bounds.graph
     classes, shape = graph.classes, graph.operations[graph.output].shape
-    effort = _Effort(couplings, steps, until, further)
 
     def refined(part: Tensor) -> ScoreGaps:
-        labels, ball = y[part], bounds.ball(x[part], eps[part])
+        labels, ball = y[part], bounds.ball(x[part], eps[part], who=taken(who, part))
         rows = difference_rows(labels, classes).reshape(len(part), classes, *shape)
         gaps = ScoreGaps.of(bounds.backward(ball, rows, graph.output), labels, ball.eps, bounds.norm)
-        if steps == 0:
+        if effort.steps == 0:
             return gaps
-        gaps = _ascended(bounds, ball, rows, gaps, effort)
-        if not sharp:
+        recall = None if memory is None or places is None else _Recall(memory, places[part])
+        gaps = _ascended(bounds, ball, rows, gaps, effort, recall)
+        if not effort.sharp:
             return gaps
         level = (rows * ball.values[graph.output].unsqueeze(1)).flatten(2).sum(2)
-        near = (gaps.lower > -_NEAR * level).all(1) & (further | (gaps.lower <= until).any(1))
-        some = near.nonzero().squeeze(1)
+        wanting = (gaps.lower <= effort.until).any(1) | effort.further
+        some = (wanting & (gaps.lower > -_NEAR * level).all(1)).nonzero().squeeze(1)
         if len(some) == 0:
             return gaps
-        narrow, own = sharpened(bounds, ball.taken(some), couplings), rows[some]
+        narrow, own = sharpened(bounds, ball.taken(some), effort.couplings), rows[some]
         plain = bounds.backward(narrow, own, graph.output)
         better = gaps.taken(some).better(ScoreGaps.of(plain, labels[some], narrow.eps, bounds.norm))
-        return gaps.with_samples(some, _ascended(bounds, narrow, own, better, effort))
+        recall = None if recall is None else replace(recall, places=recall.places[some])
+        return gaps.with_samples(some, _ascended(bounds, narrow, own, better, effort, recall))
 
     everyone = torch.arange(len(x), device=x.device)
     return joined_gaps(in_parts(everyone, row_entries(x.device) // (2 * bounds.widest * classes), refined))
 
 
 @dataclass(frozen=True, eq=False)
-class _Effort:
-    """What is done for bounds that do not exceed ``until``, and whether it goes on beyond."""
+class _Recall:
+    """Where the samples of a batch are in a memory of slopes."""
 
-    couplings: BallCouplings | None
-    steps: int
-    until: float
-    further: bool
+    memory: SlopeMemory
+    places: Tensor
 
 
 def _ascended(
-    bounds: LinearBounds, ball: BallBounds, rows: Tensor, gaps: ScoreGaps, effort: _Effort
+    bounds: LinearBounds,
+    ball: BallBounds,
+    rows: Tensor,
+    gaps: ScoreGaps,
+    effort: Effort,
+    recall: _Recall | None,
 ) -> ScoreGaps:
     """The gaps (B, k), those that are not good enough by an ascent each."""
     enough = _FURTHER * ball.eps.unsqueeze(1)
@@ -89,14 +110,17 @@ def _ascended(
     if len(samples) == 0:
         return gaps
     known = {} if effort.couplings is None else effort.couplings.on(ball)
-    better, _ = ascended_bounds(
+    better, chosen = ascended_bounds(
         bounds,
         ball.taken(samples),
         rows[samples, targets].unsqueeze(1),
         couplings={index: coupling.taken(samples) for index, coupling in known.items()},
         steps=effort.steps,
         until=math.inf if effort.further else effort.until,
+        start=None if recall is None else recall.memory.recalled(recall.places[samples], targets),
     )
+    if recall is not None:
+        recall.memory.keep(recall.places[samples], targets, chosen)
     return gaps.with_pairs(samples, targets, better, ball.eps[samples], bounds.norm)
 
 
@@ -108,29 +132,32 @@ def refined_radii(
     *,
     steps: int = 20,
     coupled: bool = True,
+    who: Tensor | None = None,
 ) -> Tensor:
     """Radii (B,) at least as long as those ``known``: what was tried beyond them and proved.
 
-    First with slopes and couplings alone, then with narrower limits of late layers.
+    First with slopes and couplings alone, then with narrower limits of late layers; each ascent begins where the one on
+    the ball before ended.
     """
-    couplings = BallCouplings(bounds) if coupled and bounds.norm == 2 else None
+    trials = _MORE if bounds.cost(x.device) <= _CHEAP else _TRIALS
+    memory = SlopeMemory(len(x), bounds.graph.classes)
     for sharp in (False, True):
+        couplings = BallCouplings.of(bounds) if coupled else None
+        effort = Effort(couplings, steps, until=0.0, sharp=sharp, further=True)
 
-        def reach(radius: Tensor, index: Tensor, sharp: bool = sharp) -> Reach:
+        def reach(radius: Tensor, index: Tensor, effort: Effort = effort) -> Reach:
             gaps = refined_gaps(
                 bounds,
                 x[index],
                 y[index],
                 radius,
-                couplings=couplings,
-                steps=steps,
-                until=0.0,
-                sharp=sharp,
-                further=True,
+                effort,
+                who=taken(who, index),
+                memory=memory,
+                places=index,
             )
             return gaps.reach(radius)
 
         start = torch.where(known.isfinite(), _FIRST * known, 0.0)
-        found = largest_radius(reach, guess=start, rtol=_RTOL, steps=_TRIALS)
-        known = torch.maximum(known, found)
+        known = torch.maximum(known, largest_radius(reach, guess=start, rtol=_RTOL, steps=trials))
     return known

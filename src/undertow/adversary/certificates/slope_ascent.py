@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +12,8 @@ from torch import Tensor
 from undertow.adversary.certificates.ball_bounds import BallBounds
 from undertow.adversary.certificates.ball_coupling import BallCoupling
 from undertow.adversary.certificates.least_terms import pieces_of
-from undertow.adversary.certificates.linear_bounds import LinearBounds, LowerBounds
+from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.lower_bounds import LowerBounds
 from undertow.adversary.certificates.node_bounds import Relaxation
 from undertow.adversary.certificates.operations import CurveOf
 from undertow.adversary.certificates.relaxations import LinePair, slope_range
@@ -26,17 +28,13 @@ _LOOK = 5  # steps between two looks at whether all is proved
 
 @dataclass(frozen=True, eq=False)
 class ChosenSlopes:
-    """What an ascent ended with: slopes (B, K, *S), and logarithms (B, K) of multipliers in units of their start."""
+    """What an ascent ended with: slopes (B, K, *S), and logarithms (B, K) of multipliers in units of their start.
+
+    NaN where nothing is known.
+    """
 
     slopes: dict[int, Tensor]
     levels: dict[int, Tensor]
-
-    def taken(self, index: Tensor) -> ChosenSlopes:
-        """Those of these samples."""
-        return ChosenSlopes(
-            {at: slope[index] for at, slope in self.slopes.items()},
-            {at: level[index] for at, level in self.levels.items()},
-        )
 
 
 def ascended_bounds(
@@ -52,31 +50,25 @@ def ascended_bounds(
 ) -> tuple[LowerBounds, ChosenSlopes | None]:
     """Lower bounds of rows·scores, or of rows·value of the operation ``at``, with all slopes before it free.
 
-    Every row and neuron has a slope of its own, every row and layer a multiplier of the ball. Adam, in units of each
-    activation's range of slopes, without a care for rounding; it ends where all bounds exceed ``until``. Each choice is
-    a bound: the best of every row is then proved, rounding included.
+    Every row and neuron has a slope of its own, every row and layer a multiplier of the ball. Adam, without a care for
+    rounding; it begins at ``start``, if that is known, and ends where all bounds exceed ``until``. Each choice is a
+    bound: the best of every row is then proved, rounding included.
     """
     output = bounds.graph.output if at is None else at
     starts = _starts(bounds, ball, rows, couplings, output)
     if not starts or steps == 0:
         return bounds.backward(ball, rows, output), None
-    ranges = {index: slope_range(own.curve, own.low, own.high) for index, own in starts.items()}
     free = _Free.beginning(starts, start)
-    free.keep_within(ranges)
-    best = torch.full_like(rows.flatten(2)[..., 0], -math.inf)
-    chosen = ChosenSlopes(*({at: one.detach().clone() for at, one in part.items()} for part in free.parts))
-    optimiser = _optimiser(free, ranges)
+    best, chosen = torch.full_like(rows.flatten(2)[..., 0], -math.inf), free.copied()
+    optimiser = torch.optim.Adam(free.groups(), betas=(0.9, 0.99), fused=True)
     for step in range(steps):
         last = step + 1 == steps
         with torch.set_grad_enabled(not last):
             tried = ball.relaxed_by(free.relaxations(starts))
-            value = bounds.without_rounding(tried, rows, output)
+            value = bounds.backward(tried, rows, output, proof=False).lower
         better = value.detach() > best
         best = torch.where(better, value.detach(), best)
-        for kept, now in zip((chosen.slopes, chosen.levels), free.parts, strict=True):
-            for index, one in now.items():
-                shape = (*better.shape, *[1] * (one.ndim - 2))
-                kept[index] = torch.where(better.reshape(shape), one.detach(), kept[index])
+        chosen = chosen.replaced(better, free)
         if last or (until < math.inf and step % _LOOK == 0 and bool((best > until).all())):
             break
         optimiser.zero_grad()
@@ -84,56 +76,79 @@ def ascended_bounds(
         optimiser.step()
         for group in optimiser.param_groups:
             group["lr"] *= _DECAY
-        free.keep_within(ranges)
-    proved = ball.relaxed_by(_Free(chosen.slopes, chosen.levels).relaxations(starts))
-    return bounds.backward(proved, rows, output), chosen
+        free.keep_within()
+    proved = ball.relaxed_by(chosen.relaxations(starts))
+    return bounds.backward(proved, rows, output), chosen.slopes()
 
 
 @dataclass(frozen=True, eq=False)
 class _Free:
-    """What an ascent changes, by operation: `ChosenSlopes` while they are being chosen."""
+    """What an ascent changes, by operation: each slope as a share of the activation's range, and log multipliers.
 
-    slopes: dict[int, Tensor]
+    So a step is as long for every neuron as its range is wide, whatever others in the batch are like.
+    """
+
+    shares: dict[int, Tensor]
     levels: dict[int, Tensor]
+    ranges: dict[int, tuple[Tensor, Tensor]]
 
     @staticmethod
     def beginning(starts: dict[int, RowSlopes], known: ChosenSlopes | None) -> _Free:
-        slopes, levels = {}, {}
+        found = _Free({}, {}, {})
         for index, own in starts.items():
-            slope = own.slope if known is None else known.slopes[index]
-            slopes[index] = slope.detach().clone().requires_grad_(True)
+            least, most = (side.unsqueeze(1) for side in slope_range(own.curve, own.low, own.high))
+            width = most - least
+            slope = own.slope
+            if known is not None and index in known.slopes:
+                slope = torch.where(known.slopes[index].isnan(), slope, known.slopes[index])
+            share = torch.where(width > 0, (slope - least) / torch.where(width > 0, width, 1.0), 0.0)
+            found.shares[index] = share.clamp(0, 1).requires_grad_(True)
+            found.ranges[index] = least, width
             if own.level is not None:
-                level = torch.zeros_like(own.level) if known is None else known.levels[index]
-                levels[index] = level.detach().clone().requires_grad_(True)
-        return _Free(slopes, levels)
+                level = torch.zeros_like(own.level)
+                if known is not None and index in known.levels:
+                    level = torch.nan_to_num(known.levels[index], nan=0.0)
+                found.levels[index] = level.requires_grad_(True)
+        return found
 
-    @property
-    def parts(self) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-        return self.slopes, self.levels
+    def groups(self) -> list[dict[str, Any]]:
+        """For the optimiser: what is free, and how far one step goes."""
+        shares: list[dict[str, Any]] = [{"params": [*self.shares.values()], "lr": _RATE}]
+        return shares + [{"params": [*self.levels.values()], "lr": 2 * _RATE}] * bool(self.levels)
+
+    def copied(self) -> _Free:
+        parts = ({at: one.detach().clone() for at, one in part.items()} for part in (self.shares, self.levels))
+        return _Free(*parts, self.ranges)
+
+    def replaced(self, better: Tensor, by: _Free) -> _Free:
+        """The same, with those of others in the rows (B, K) where that is better."""
+
+        def mixed(old: Tensor, new: Tensor) -> Tensor:
+            where = better.reshape(*better.shape, *[1] * (old.ndim - 2))
+            return torch.where(where, new.detach(), old)
+
+        shares = {at: mixed(one, by.shares[at]) for at, one in self.shares.items()}
+        return _Free(shares, {at: mixed(one, by.levels[at]) for at, one in self.levels.items()}, self.ranges)
+
+    def slopes(self) -> ChosenSlopes:
+        return ChosenSlopes({index: self._slope(index) for index in self.shares}, self.levels)
+
+    def _slope(self, index: int) -> Tensor:
+        least, width = self.ranges[index]
+        return torch.addcmul(least, width, self.shares[index])
 
     def relaxations(self, starts: dict[int, RowSlopes]) -> dict[int, Relaxation]:
         found: dict[int, Relaxation] = {}
         for index, own in starts.items():
             level = None if own.level is None else own.level * self.levels[index].exp()
-            found[index] = replace(own, slope=self.slopes[index], level=level)
+            found[index] = replace(own, slope=self._slope(index), level=level)
         return found
 
     @torch.no_grad()
-    def keep_within(self, ranges: dict[int, tuple[Tensor, Tensor]]) -> None:
-        """Slopes within the range of the activation's own: others are bounds too, and worse ones."""
-        for index, slope in self.slopes.items():
-            least, most = ranges[index]
-            slope.copy_(slope.maximum(least.unsqueeze(1)).minimum(most.unsqueeze(1)))
-
-
-def _optimiser(free: _Free, ranges: dict[int, tuple[Tensor, Tensor]]) -> torch.optim.Adam:
-    def width(index: int) -> float:
-        least, most = ranges[index]
-        return float((most - least).amax().clamp(min=1e-12))
-
-    groups = [{"params": [slope], "lr": _RATE * width(index)} for index, slope in free.slopes.items()]
-    groups += [{"params": [level], "lr": 2 * _RATE} for level in free.levels.values()]
-    return torch.optim.Adam(groups, betas=(0.9, 0.99), fused=True)
+    def keep_within(self) -> None:
+        """Other slopes are bounds too, and worse ones."""
+        for share in self.shares.values():
+            share.clamp_(0, 1)
 
 
 def _starts(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from undertow.adversary.certificates.operations import AffineMap
 
-__all__ = ["convolution_norm", "largest_eigenvalue", "map_norms", "matrix_norm"]
+__all__ = ["convolution_norm", "largest_eigenvalue", "map_norms", "matrix_norm", "neuron_norms"]
 
 _ROUNDED = 1 + 1e-10  # more than a singular value in float64 is wrong by, for matrices of any size met here
 _EPS = torch.finfo(torch.float64).eps
@@ -31,12 +31,36 @@ def map_norms(operation: AffineMap) -> tuple[float, ...]:
     return schur
 
 
+def neuron_norms(operation: AffineMap) -> Tensor | None:
+    """‖w_i‖₂ of every neuron of a dense layer or a convolution, to broadcast against its result; None for other maps.
+
+    Of a convolution the kernel's: at the border, where a part of it meets nothing, w_i is shorter. Several networks
+    have a leading axis.
+    """
+    if operation.matrix is not None:
+        lengths = _lengths(operation.matrix.transpose(-1, -2))
+        return lengths.reshape(*lengths.shape[:-1], *[1] * (len(operation.shape) - 1), -1)
+    if operation.kernel is None or operation.windows is None:
+        return None
+    axes = len(operation.windows.size)
+    lengths = _lengths(operation.kernel.flatten(-1 - axes))
+    return lengths.reshape(*lengths.shape[:-1], 1, -1, *[1] * axes)
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    """‖w‖₂ over the last axis, also where squares would vanish."""
+    unit = rows.abs().amax(-1)
+    scaled = rows / torch.where(unit > 0, unit, 1.0).unsqueeze(-1)
+    found: Tensor = unit * torch.linalg.vector_norm(scaled, dim=-1)
+    return found
+
+
 def _schur(operation: AffineMap) -> tuple[float, ...]:
     device = None if operation.offset is None else operation.offset.device
     kernel = operation.kernel if operation.kernel is not None else operation.matrix
     device = kernel.device if kernel is not None else device
     ones = torch.ones(1, *operation.shape, dtype=torch.float64, device=device)
-    columns = operation.backward_absolute(ones)
+    columns = operation.backward_absolute(ones.unsqueeze(0))
     found = []
     for index, column in enumerate(columns):
         given = [
