@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from undertow.adversary.certificates.certified import certified_radii
+from undertow.adversary.certificates.member_proofs import radii_of
 from undertow.adversary.certificates.network_graph import graphs_of
 from undertow.adversary.classifier import Classifier
 from undertow.adversary.closest import closest_examples
@@ -83,11 +83,11 @@ class RobustnessProfile(NamedMeasure):
         found, _ = closest_examples(
             list(networks), x, y, norm=float(norm), rounds=1, restarts=1, seed=self.seed
         )
+        attacked = found.double().reshape(len(networks), -1)
         with taken_for_logits():
             graphs, _ = graphs_of(Classifier(list(networks)), x) if self.certify else ([], "")
         classes = (y > 0).long() if bool((y < 0).any()) else y
-        for place, attacked in enumerate(found.double().reshape(len(networks), -1)):
-            certified = torch.zeros_like(attacked)
-            if graphs:
-                certified = certified_radii(graphs[place], x, classes, float(norm)).to(attacked)
-            yield certified, attacked
+        certified = torch.zeros_like(attacked)
+        if graphs:
+            certified = radii_of(graphs, x, classes, float(norm)).to(attacked)
+        yield from zip(certified, attacked, strict=True)

@@ -88,8 +88,7 @@ def test_radii_are_those_of_each_network_by_itself(name: str, norm: float) -> No
         alone = certified_radii(graph, x[own[mine]], y[mine], norm)
         assert torch.allclose(plain[mine], alone, rtol=1e-6)
         more = refined_radii(LinearBounds(graph, norm), x[own[mine]], y[mine], alone)
-        # where ‖A‖_dual is a maximum or a sum of |A_i| an ascent has corners, at which it follows rounding
-        assert torch.allclose(longer[mine], more, rtol=3e-3 if norm == 2 else 0.03)
+        assert torch.allclose(longer[mine], more, rtol=0.01), "to which radii are searched"
 
 
 def test_radii_by_cases_are_those_of_each_network_by_itself() -> None:
@@ -102,7 +101,7 @@ def test_radii_by_cases_are_those_of_each_network_by_itself() -> None:
     for member, graph in enumerate(graphs):
         mine = who == member
         alone = radii_by_cases(LinearBounds(graph, 2.0), x[own[mine]], y[mine], reach[mine])
-        assert torch.allclose(found[mine], alone, rtol=3e-3)
+        assert torch.allclose(found[mine], alone, rtol=5e-3)
 
 
 def test_members_that_are_mixed_up_would_be_noticed() -> None:
@@ -118,7 +117,9 @@ def test_members_that_are_mixed_up_would_be_noticed() -> None:
 
 def test_networks_that_differ_in_more_than_weights_go_one_by_one() -> None:
     torch.manual_seed(0)
-    nets = [nn.Sequential(nn.Linear(4, 5), nn.PReLU(init=0.1 * i), nn.Linear(5, 2)).double() for i in range(2)]
+    nets = [
+        nn.Sequential(nn.Linear(4, 5), nn.PReLU(init=0.1 * i), nn.Linear(5, 2)).double() for i in range(2)
+    ]
     x = torch.rand(3, 4, dtype=torch.float64)
     graphs = [read_graph(Classifier(net), net, x) for net in nets]
     assert stacked_graph(graphs) is None
@@ -141,7 +142,7 @@ def test_the_public_functions_prove_all_networks_as_they_prove_each(
         alone = certified_accuracy(net, x, y, eps=radii, bounds=bounds)
         assert torch.equal(shares.proved[member], alone.proved)
         single = robustness(net, x, y, exact=False, bounds=bounds)
-        assert torch.allclose(found.certified[member], single.certified, rtol=3e-3)
+        assert torch.allclose(found.certified[member], single.certified, rtol=0.01)
 
 
 @pytest.mark.parametrize("name", ["relu deep", "gelu", "strided", "pooled", "residual"])

@@ -33,7 +33,9 @@ class AffineReach:
     def of(self, index: int, ball: BallBounds) -> Tensor:
         """‖w_j‖_dual of one operation's result, (*S) or (B, *S): where x moves by δ, the entry by at most that·‖δ‖."""
         if index not in self._known:
-            each = [_reach(graph, index, self.norm, ball.x.device) for graph in self.graph.members or [self.graph]]
+            each = [
+                _reach(graph, index, self.norm, ball.x.device) for graph in self.graph.members or [self.graph]
+            ]
             self._known[index] = torch.stack(each) if self.graph.members else each[0]
         return self._known[index] if ball.batch is None else ball.batch.each(self._known[index])
 

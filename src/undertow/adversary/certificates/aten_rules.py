@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from undertow.adversary.certificates.convolution_rows import convolution_back
 from undertow.adversary.certificates.operations import SlidingWindows
 from undertow.adversary.certificates.recorded_graph import Recorded, UnreadableError
 
@@ -20,7 +21,6 @@ __all__ = [
     "LINEAR",
     "REARRANGING",
     "Template",
-    "convolution_back",
     "convolution_windows",
     "fast_forward",
     "fast_transposed",
@@ -188,29 +188,6 @@ def _convolution_transposed(
 ) -> Callable[[Tensor], tuple[Tensor, ...]]:
     options = [template.argument(position) for position in range(3, 9)]
     return lambda rows: (convolution_back(rows, weight, shape, options),)
-
-
-def convolution_back(rows: Tensor, weight: Tensor, shape: tuple[int, ...], options: list[Any]) -> Tensor:
-    """rows·W (R, *shape) of a convolution for rows (R, 1, out, …): stride, padding, dilation, transposed, …, groups."""
-    found: Tensor = _ConvolutionBack.apply(rows.flatten(0, 1), weight, shape, options)  # type: ignore[no-untyped-call]
-    return found.reshape(len(rows), *shape)
-
-
-class _ConvolutionBack(torch.autograd.Function):
-    """The rows before a convolution; their derivative is that convolution, without what autograd adds to it."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, weight: Tensor, shape: tuple[int, ...], options: list[Any]) -> Tensor:
-        ctx.weight, ctx.options = weight, options
-        like = rows.new_zeros(()).expand(len(rows), *shape[1:])
-        found: Tensor = torch.ops.aten.convolution_backward(
-            rows, like, weight, None, *options, [True, False, False]
-        )[0]
-        return found
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return torch.convolution(grads[0], ctx.weight, None, *ctx.options), None, None, None
 
 
 def convolution_windows(template: Template) -> SlidingWindows | None:

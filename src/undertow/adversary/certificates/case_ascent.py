@@ -101,9 +101,7 @@ class _Free:
     units: dict[int, Tensor]
 
     @staticmethod
-    def beginning(
-        bounds: LinearBounds, ball: BallBounds, rows: Tensor, first: dict[int, RowSlopes]
-    ) -> _Free:
+    def beginning(bounds: LinearBounds, ball: BallBounds, rows: Tensor, first: dict[int, RowSlopes]) -> _Free:
         met, found = bounds.rows_met(ball, rows), _Free({}, {}, {})
         for at, each in first.items():
             mean = met[at].abs().flatten(1).mean(1)
@@ -119,7 +117,9 @@ class _Free:
         return [{"params": [*self.slopes.values(), *self.extras.values()], "lr": _RATE}]
 
     def copied(self) -> _Free:
-        parts = ({at: one.detach().clone() for at, one in part.items()} for part in (self.slopes, self.extras))
+        parts = (
+            {at: one.detach().clone() for at, one in part.items()} for part in (self.slopes, self.extras)
+        )
         return _Free(*parts, self.units)
 
     def replaced(self, better: Tensor, by: _Free) -> _Free:

@@ -110,9 +110,7 @@ def radii_by_cases(
     return found.clamp(min=0)
 
 
-def _first_cases(
-    bounds: LinearBounds, x: Tensor, y: Tensor, reach: Tensor, who: Tensor | None
-) -> _Cases:
+def _first_cases(bounds: LinearBounds, x: Tensor, y: Tensor, reach: Tensor, who: Tensor | None) -> _Cases:
     """One case for each sample and class that linear bounds alone leave open."""
     graph = bounds.graph
     ball = bounds.ball(x, reach, who=who)

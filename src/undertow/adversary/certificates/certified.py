@@ -79,9 +79,7 @@ def weakest_directions(
     return torch.cat(_by_parts(LinearBounds.of(graph, norm, box), x, y, eps, who, weakest))
 
 
-def _linear_gaps(
-    bounds: LinearBounds, x: Tensor, y: Tensor, eps: Tensor, who: Tensor | None
-) -> ScoreGaps:
+def _linear_gaps(bounds: LinearBounds, x: Tensor, y: Tensor, eps: Tensor, who: Tensor | None) -> ScoreGaps:
     """Bounds of all differences."""
     return joined_gaps(_by_parts(bounds, x, y, eps, who, lambda gaps, _: gaps))
 

@@ -170,7 +170,9 @@ def _through_largest(
     def scattered(given: Tensor, weight: Tensor) -> Tensor:
         terms = (given.flatten(2).unsqueeze(-1) * weight.unsqueeze(1)).flatten(2)
         terms = torch.nn.functional.pad(terms, (0, 1))
-        back = sum((terms[..., place] for place in operation.receivers[1:]), terms[..., operation.receivers[0]])
+        back = sum(
+            (terms[..., place] for place in operation.receivers[1:]), terms[..., operation.receivers[0]]
+        )
         return back.reshape(batch, count, *shape)
 
     error = scattered(rows.centre.abs(), apart) + scattered(rows.entries, possible.to(low))

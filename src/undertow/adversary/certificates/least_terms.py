@@ -127,7 +127,9 @@ class _LeastSum(torch.autograd.Function):
         by_level = None
         if ctx.coupling is not None and ctx.needs_input_grad[2]:
             away = (at - ctx.coupling.centre.unsqueeze(1)).square()
-            by_level = 0.5 * grads[0] * torch.einsum("bkn,bn->bk", away.flatten(2), ctx.coupling.weight.flatten(1))
+            by_level = (
+                0.5 * grads[0] * torch.einsum("bkn,bn->bk", away.flatten(2), ctx.coupling.weight.flatten(1))
+            )
         return grad * line, -grad * at, by_level, None, None
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -36,7 +37,7 @@ from undertow.adversary.certificates.row_budget import row_entries, worthwhile
 __all__ = ["LinearBounds", "Patches"]
 
 Patches = tuple[PatchNetwork, "LinearBounds"]
-EntryLimits = Callable[[Tensor], tuple[Tensor, Tensor]]
+EntryLimits = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class LinearBounds:
@@ -157,26 +158,24 @@ class LinearBounds:
                 low, high = torch.maximum(low, value - spread), torch.minimum(high, value + spread)
         if straight or self.layer_work(index) > worthwhile(low.device):
             return low, high
-        return self.narrowed(index, (low, high), lambda some: self._entry_limits(index, ball, some))
+        return self.narrowed(index, (low, high), partial(self._entry_limits, index, ball))
 
     def narrowed(
         self, index: int, limits: tuple[Tensor, Tensor], found: EntryLimits
     ) -> tuple[Tensor, Tensor]:
-        """The limits of one operation's result, narrower where they matter by those (B, n) ``found`` of n entries.
+        """The limits of one operation's result, narrower where they matter.
 
-        They matter but where a piecewise-linear activation stays on one piece. Which entries others in the batch need
-        makes no difference.
+        They do but where a piecewise-linear activation stays on one piece: ``found`` is asked about samples (P,) and
+        entries (P,) of those, and of no others, whoever else is in the batch.
         """
-        matter = self._open(index, *limits).flatten(1)
-        some = matter.any(0).nonzero().squeeze(1)
-        if len(some) == 0:
+        samples, entries = self._open(index, *limits).flatten(1).nonzero(as_tuple=True)
+        if len(samples) == 0:
             return limits
-        lower, upper = found(some)
-        own, shape = matter[:, some], limits[0].shape
+        lower, upper = found(samples, entries)
         low, high = (side.flatten(1).clone() for side in limits)
-        low[:, some] = torch.where(own, torch.maximum(low[:, some], lower), low[:, some])
-        high[:, some] = torch.where(own, torch.minimum(high[:, some], upper), high[:, some])
-        return low.reshape(shape), high.reshape(shape)
+        low[samples, entries] = torch.maximum(low[samples, entries], lower)
+        high[samples, entries] = torch.minimum(high[samples, entries], upper)
+        return low.reshape(limits[0].shape), high.reshape(limits[0].shape)
 
     def _open(self, index: int, low: Tensor, high: Tensor) -> Tensor:
         """Which entries of one operation's result are not on one straight piece."""
@@ -186,23 +185,22 @@ class LinearBounds:
             return torch.ones_like(low, dtype=torch.bool)
         return ~torch.stack([settled(curve, low, high) for curve in curves]).all(0)
 
-    def _entry_limits(self, index: int, ball: BallBounds, some: Tensor) -> tuple[Tensor, Tensor]:
-        """Lower and upper limits (B, n) of these entries of one operation's result."""
-        patches, entries = self.patches(index), row_entries(some.device) // (2 * len(ball.eps))
+    def _entry_limits(
+        self, index: int, ball: BallBounds, samples: Tensor, entries: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Limits (P,) of these entries of one operation's result in these samples; rows are the same for all."""
+        patches, room = self.patches(index), row_entries(entries.device) // (2 * len(ball.eps))
+        some, place = torch.unique(entries, return_inverse=True)
         if patches is None:
-            shape = self.graph.operations[index].shape
-            return limits_of_entries(
-                some, shape, entries // self.widest, lambda rows: self.backward(ball, rows, index)
+            shape, size = self.graph.operations[index].shape, room // self.widest
+            sides = limits_of_entries(some, shape, size, lambda rows: self.backward(ball, rows, index))
+        else:
+            patch, local = patches
+            output, size = local.graph.output, room // (local.graph.classes * local.widest)
+            sides = limits_on_patches(
+                patch, ball, some, size, lambda own, rows, _: local.backward(own, rows, output)
             )
-        patch, local = patches
-        output = local.graph.output
-        return limits_on_patches(
-            patch,
-            ball,
-            some,
-            entries // (local.graph.classes * local.widest),
-            lambda own, rows, _: local.backward(own, rows, output),
-        )
+        return sides[0][samples, place], sides[1][samples, place]
 
     def backward(self, ball: BallBounds, rows: Tensor, at: int, *, proof: bool = True) -> LowerBounds:
         """Lower bounds (B, K) of rows·value over the ball, for rows (B or 1, K, *S).

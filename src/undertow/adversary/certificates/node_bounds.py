@@ -81,9 +81,7 @@ class LinearPiece:
 class RowRelaxation(Protocol):
     """A relaxation that has a line of its own for every row."""
 
-    def backward(
-        self, rows: Tensor, *, sized: bool = True
-    ) -> tuple[Tensor, Tensor | float, Tensor | float]:
+    def backward(self, rows: Tensor, *, sized: bool = True) -> tuple[Tensor, Tensor | float, Tensor | float]:
         """Rows at the input, the constant (B, K), and the size of its terms, if that is asked for."""
         ...
 

@@ -30,7 +30,11 @@ class PatchMask:
 
     def backward(self, rows: Tensor, *, sized: bool = True) -> tuple[Tensor, Tensor | float, Tensor | float]:
         """The rows inside, and no constant."""
-        return rows * self.keep.reshape(len(self.keep), *[1] * (rows.ndim - 3), *self.keep.shape[-2:]), 0.0, 0.0
+        return (
+            rows * self.keep.reshape(len(self.keep), *[1] * (rows.ndim - 3), *self.keep.shape[-2:]),
+            0.0,
+            0.0,
+        )
 
 
 def patch_ball(patch: PatchNetwork, ball: BallBounds, places: Places) -> BallBounds:

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from undertow.adversary.certificates.aten_rules import convolution_back, window_members
+from undertow.adversary.certificates.aten_rules import window_members
+from undertow.adversary.certificates.convolution_rows import convolution_back
 from undertow.adversary.certificates.network_graph import NetworkGraph
 from undertow.adversary.certificates.operations import (
     AffineMap,
@@ -224,7 +225,9 @@ class _Builder:
     def _pooling(self, index: int, operation: LargestOf) -> LargestOf:
         assert operation.windows is not None
         needed = self.windows[index].before(operation.windows)
-        source = self._cut(operation.inputs[0], needed)  # beside the picture is nothing, which is never the largest
+        source = self._cut(
+            operation.inputs[0], needed
+        )  # beside the picture is nothing, which is never the largest
         shape, before = self._shape(index, self.windows[index]), self._shape(operation.inputs[0], needed)
         windows: SlidingWindows = replace(operation.windows, padding=(0, 0))
         members = window_members(windows, before, shape).to(operation.members)
@@ -233,7 +236,10 @@ class _Builder:
     def _entrywise(self, index: int, operation: AffineMap) -> AffineMap | None:
         window, picture = self.windows[index], self.pictures[index]
         ones = torch.ones(1, *operation.shape, dtype=torch.float64, device=self.device)
-        slopes = [_everywhere_alike(back[0, 0], picture, self.device) for back in operation.backward(ones.unsqueeze(0))]
+        slopes = [
+            _everywhere_alike(back[0, 0], picture, self.device)
+            for back in operation.backward(ones.unsqueeze(0))
+        ]
         offset = _everywhere_alike(operation.offset, picture, self.device)
         if offset is None or any(slope is None for slope in slopes):
             return None

@@ -23,9 +23,13 @@ __all__ = ["Effort", "refined_gaps", "refined_radii"]
 
 _NEAR = 1.0  # times the difference at the sample: bounds below minus that are not worth narrower limits
 _FURTHER = 3.0  # times the radius of the ball: bounds that reach as far are good enough for the next
-_FIRST = 1.1  # times the radius known: the first ball tried
+_FIRST, _THEN = 1.1, 1.04  # times the radius known: the first ball tried, and the first with narrower limits
 _RTOL = 0.01
-_TRIALS, _MORE, _CHEAP = 4, 8, 1e8  # balls tried, more of them where one takes fewer multiplications than that
+_TRIALS, _MORE, _CHEAP = (
+    4,
+    8,
+    1e8,
+)  # balls tried, more of them where one takes fewer multiplications than that
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +162,6 @@ def refined_radii(
             )
             return gaps.reach(radius)
 
-        start = torch.where(known.isfinite(), _FIRST * known, 0.0)
+        start = torch.where(known.isfinite(), (_THEN if sharp else _FIRST) * known, 0.0)
         known = torch.maximum(known, largest_radius(reach, guess=start, rtol=_RTOL, steps=trials))
     return known

@@ -26,9 +26,12 @@ def row_entries(device: torch.device) -> int:
     True
     """
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return max(2**16, (free + cached) // (8 * _ARRAYS))
+        free, total = torch.cuda.mem_get_info(device)
+        reserved = torch.cuda.memory_reserved(device)
+        # a process may have been allowed a share of the memory alone
+        share = int(torch.cuda.get_per_process_memory_fraction(device) * total)
+        room = min(free, max(0, share - reserved)) + reserved - torch.cuda.memory_allocated(device)
+        return max(2**16, room // (8 * _ARRAYS))
     return max(2**16, min(_SMALL, _available() // (8 * _ARRAYS)))
 
 

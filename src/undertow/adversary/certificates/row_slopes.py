@@ -20,7 +20,7 @@ from torch import Tensor
 from undertow.adversary.certificates.activation_curves import Curve
 from undertow.adversary.certificates.ball_coupling import BallCoupling
 from undertow.adversary.certificates.least_terms import CurvePiece, least_sum, least_terms
-from undertow.adversary.certificates.relaxations import lowest_offset
+from undertow.adversary.certificates.relaxations import LinePair, lowest_offset
 
 __all__ = ["RowSlopes"]
 
@@ -38,6 +38,8 @@ class RowSlopes:
     pieces: tuple[CurvePiece, ...] = ()
     extra: Tensor | None = None
     """Added to g, of any sign: what limits that end at a kink allow to take off."""
+    lines: LinePair | None = None
+    """Of a kink at zero without pieces: rows of one sign have the slope chosen, and no constant; others the chord."""
 
     def taken(self, index: Tensor) -> RowSlopes:
         """The slopes of these samples."""
@@ -45,12 +47,14 @@ class RowSlopes:
         level = None if self.level is None else self.level[index]
         pieces = tuple(piece.taken(index) for piece in self.pieces)
         extra = None if self.extra is None else self.extra[index]
-        return RowSlopes(
-            self.curve, self.low[index], self.high[index], self.slope[index], coupling, level, pieces, extra
-        )
+        lines = None if self.lines is None else self.lines.taken(index)
+        limits = self.low[index], self.high[index]
+        return RowSlopes(self.curve, *limits, self.slope[index], coupling, level, pieces, extra, lines)
 
     def backward(self, rows: Tensor, *, sized: bool = True) -> tuple[Tensor, Tensor, Tensor | float]:
         """Rows at the activation's input, the constant (B, K), and the size of its terms, if that is asked for."""
+        if self.lines is not None:
+            return self._beside_a_kink(rows, self.lines, sized=sized)
         back = self._rows_before(rows)
         if self.pieces:
             constant = least_sum(rows, back, self.level, self.coupling, self.pieces)
@@ -59,6 +63,24 @@ class RowSlopes:
         if self.coupling is not None and self.level is not None:
             constant = constant - 0.5 * self.level * self.coupling.square.unsqueeze(1)
         return back, constant, self._size(rows.detach(), back.detach()) if sized else 0.0
+
+    def _beside_a_kink(
+        self, rows: Tensor, lines: LinePair, *, sized: bool
+    ) -> tuple[Tensor, Tensor, Tensor | float]:
+        """f(z) = max(l·z, r·z) ≥ a·z for every z and l ≤ a ≤ r, and f is below its chord; min(l·z, r·z) the other way."""
+        assert self.curve.ends is not None
+        left, right = (side.to(rows) for side in self.curve.ends[0])
+        convex = (right >= left).expand_as(self.low)
+        chord = torch.where(convex, lines.high_slope, lines.low_slope).unsqueeze(1)
+        offset = torch.where(convex, lines.high_offset, lines.low_offset).unsqueeze(1)
+        free = (rows >= 0) == convex.unsqueeze(1)
+        back = rows * torch.where(free, self.slope, chord)
+        constant = torch.where(free, 0.0, rows * offset).flatten(2).sum(2)
+        if not sized:
+            return back, constant, 0.0
+        largest = torch.maximum(self.low.abs(), self.high.abs()).unsqueeze(1)
+        terms = rows.abs() * (offset.abs() + (1 + self.slope.abs() + chord.abs()) * largest)
+        return back, constant, terms.detach().flatten(2).sum(2)
 
     def costs(self, rows: Tensor, values: Tensor) -> Tensor:
         """c·f(z) − (g·z + h) ≥ 0 of every neuron at the inputs z (B, *S) within the limits: what its line loses."""

@@ -79,4 +79,6 @@ def _parts(found: LowerBounds, eps: Tensor, norm: float) -> tuple[Tensor, Tensor
 
 def joined_gaps(parts: Sequence[ScoreGaps]) -> ScoreGaps:
     """Those of several batches of samples, one after the other."""
-    return ScoreGaps(*(torch.cat(each) for each in zip(*(vars(part).values() for part in parts), strict=True)))
+    return ScoreGaps(
+        *(torch.cat(each) for each in zip(*(vars(part).values() for part in parts), strict=True))
+    )

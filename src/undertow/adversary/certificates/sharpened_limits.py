@@ -11,6 +11,7 @@ neurons of a patch is at most that over all, and as each term is at most 1, at m
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from undertow.adversary.certificates.ball_bounds import BallBounds
 from undertow.adversary.certificates.ball_coupling import ROUNDED, BallCoupling, BallCouplings
-from undertow.adversary.certificates.entry_rows import limits_of_entries, limits_on_patches
+from undertow.adversary.certificates.entry_rows import both_signs, limits_on_patches
 from undertow.adversary.certificates.linear_bounds import LinearBounds, Patches
 from undertow.adversary.certificates.lower_bounds import LowerBounds
 from undertow.adversary.certificates.node_bounds import relaxed
@@ -27,7 +28,7 @@ from undertow.adversary.certificates.operations import AffineMap, CurveOf
 from undertow.adversary.certificates.patch_balls import gathered
 from undertow.adversary.certificates.patch_networks import PatchNetwork
 from undertow.adversary.certificates.picture_windows import Places
-from undertow.adversary.certificates.row_budget import row_entries, worthwhile
+from undertow.adversary.certificates.row_budget import in_parts, row_entries, worthwhile
 from undertow.adversary.certificates.slope_ascent import ascended_bounds
 
 __all__ = ["sharpened"]
@@ -58,22 +59,32 @@ def sharpened(bounds: LinearBounds, ball: BallBounds, couplings: BallCouplings |
 
 
 def _limits(
-    bounds: LinearBounds, ball: BallBounds, index: int, known: dict[int, BallCoupling], some: Tensor
+    bounds: LinearBounds,
+    ball: BallBounds,
+    index: int,
+    known: dict[int, BallCoupling],
+    samples: Tensor,
+    entries: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Limits (B, n) of the entries ``some`` of one operation's result, by an ascent each."""
+    """Limits (P,) of these entries of one operation's result in these samples, by an ascent each."""
+    shape = bounds.graph.operations[index].shape
 
-    def bound(rows: Tensor) -> LowerBounds:
-        rows = rows.expand(len(ball.eps), *[-1] * (rows.ndim - 1))
-        return ascended_bounds(bounds, ball, rows, couplings=known, steps=_STEPS, at=index)[0]
+    def limits(part: Tensor) -> Tensor:
+        own, rows = samples[part], both_signs(entries[part], math.prod(shape))
+        rows = rows.reshape(2, len(part), *shape).transpose(0, 1)
+        coupled = {at: coupling.taken(own) for at, coupling in known.items()}
+        found, _ = ascended_bounds(bounds, ball.taken(own), rows, couplings=coupled, steps=_STEPS, at=index)
+        return found.lower
 
-    size = row_entries(some.device) // (4 * bounds.widest * len(ball.eps))
-    return limits_of_entries(some, bounds.graph.operations[index].shape, size, bound)
+    everyone = torch.arange(len(samples), device=samples.device)
+    found = torch.cat(in_parts(everyone, row_entries(samples.device) // (4 * bounds.widest), limits))
+    return found[:, 0], -found[:, 1]
 
 
 def _limits_on_patches(
-    patches: Patches, ball: BallBounds, known: dict[int, BallCoupling], some: Tensor
+    patches: Patches, ball: BallBounds, known: dict[int, BallCoupling], samples: Tensor, entries: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The same for a picture."""
+    """The same for a picture, of all its channels at each place."""
     patch, local = patches
 
     def bound(own: BallBounds, rows: Tensor, places: Places) -> LowerBounds:
@@ -81,8 +92,10 @@ def _limits_on_patches(
         coupled = _couplings_on_patches(patch, known, places)
         return ascended_bounds(local, own, rows, couplings=coupled, steps=_STEPS_ON_PATCHES)[0]
 
+    some, place = torch.unique(entries, return_inverse=True)
     size = row_entries(some.device) // (4 * local.graph.classes * local.widest * len(ball.eps))
-    return limits_on_patches(patch, ball, some, size, bound)
+    lower, upper = limits_on_patches(patch, ball, some, size, bound)
+    return lower[samples, place], upper[samples, place]
 
 
 def _couplings_on_patches(

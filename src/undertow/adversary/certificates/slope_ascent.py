@@ -117,7 +117,9 @@ class _Free:
         return shares + [{"params": [*self.levels.values()], "lr": 2 * _RATE}] * bool(self.levels)
 
     def copied(self) -> _Free:
-        parts = ({at: one.detach().clone() for at, one in part.items()} for part in (self.shares, self.levels))
+        parts = (
+            {at: one.detach().clone() for at, one in part.items()} for part in (self.shares, self.levels)
+        )
         return _Free(*parts, self.ranges)
 
     def replaced(self, better: Tensor, by: _Free) -> _Free:
@@ -176,5 +178,8 @@ def _starts(
             level = (share.flatten(2).sum(2) / coupling.square.clamp(min=1e-300).unsqueeze(1)).sqrt()
             level = level.clamp(min=1e-30, max=math.inf)
         pieces = () if coupling is None else pieces_of(operation.curve, low, high)
-        found[index] = RowSlopes(operation.curve, low, high, slope.detach(), coupling, level, pieces)
+        kink = lines if coupling is None and operation.curve.homogeneous else None
+        found[index] = RowSlopes(
+            operation.curve, low, high, slope.detach(), coupling, level, pieces, lines=kink
+        )
     return found

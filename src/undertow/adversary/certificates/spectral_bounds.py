@@ -56,9 +56,7 @@ def _lengths(rows: Tensor) -> Tensor:
 
 
 def _schur(operation: AffineMap) -> tuple[float, ...]:
-    device = None if operation.offset is None else operation.offset.device
-    kernel = operation.kernel if operation.kernel is not None else operation.matrix
-    device = kernel.device if kernel is not None else device
+    device = next((constant.device for constant in operation.constants), None)
     ones = torch.ones(1, *operation.shape, dtype=torch.float64, device=device)
     columns = operation.backward_absolute(ones.unsqueeze(0))
     found = []
@@ -131,7 +129,11 @@ def largest_eigenvalue(grams: Tensor) -> float:
     (tr G^m)^(1/m) is less than another's (tr G^m/n)^(1/m) are left out. What rounding does to traces is a share of at
     most n²·2⁻⁵³ each time, of which the m-th root is taken.
     """
-    size, power, logs = grams.shape[-1], grams, torch.zeros(len(grams), dtype=torch.float64, device=grams.device)
+    size, power, logs = (
+        grams.shape[-1],
+        grams,
+        torch.zeros(len(grams), dtype=torch.float64, device=grams.device),
+    )
     trace = power.diagonal(dim1=-2, dim2=-1).real.sum(-1)
     if not bool((trace > 0).any()):
         return 0.0
