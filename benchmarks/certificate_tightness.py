@@ -136,9 +136,9 @@ def compare(
     print(f"{name}: accuracy {clean:.3f}; proved above an example: {above}")
     print(f"    accuracy at {eps:g} ({at_eps} points)   " + _listed(shown))
     means = {label: float(each.mean()) for label, each in radii.items()}
+    gain, slopes = (float(radii[label].mean() / plain) for label in ("ours", "α-CROWN"))
     print(
-        f"    mean radius ({few} points)   {_listed(means)}   "
-        f"ours ×{float(radii['ours'].mean() / plain):.2f}, slopes ×{float(radii['α-CROWN'].mean() / plain):.2f} of CROWN"
+        f"    mean radius ({few} points)   {_listed(means)}   ours ×{gain:.2f}, slopes ×{slopes:.2f} of CROWN"
     )
     shares = {label: float((each / radii["attack"]).median()) for label, each in radii.items()}
     print(f"    of the attack, median   {_listed(shares)}")
@@ -182,7 +182,7 @@ def tightness(
 
 
 def accuracy_of_many(device: str, count: int, *, limit: int | None, epochs: int, seconds: float) -> None:
-    """Seconds of certified accuracy at one ε of MNIST: ConvSmall, and as far as time goes the CNN of the study of margins."""
+    """Seconds of certified accuracy of MNIST at one ε: ConvSmall, and while there is time the study of margins' CNN."""
     data = images("mnist", device, limit=limit, points=count)
     for label, make, eps, first in (
         ("ConvSmall", conv_small, 0.5, max(1, count // 10)),

@@ -78,7 +78,10 @@ def certified_accuracy(
         graphs, reason = graphs_of(classifier, x)
         proved = torch.zeros(len(right), len(radii), len(x), dtype=torch.bool, device=x.device)
         for members, graph in together(graphs):
-            linear, own = LinearBounds.of(graph, length, classifier.bounds), slice(members.start, members.stop)
+            linear, own = (
+                LinearBounds.of(graph, length, classifier.bounds),
+                slice(members.start, members.stop),
+            )
             _prove(linear, x.double(), y, radii, right[own], steps, proved[own])
     several = not isinstance(eps, int | float)
 
@@ -109,7 +112,7 @@ def _prove(
     steps: int,
     proved: Tensor,
 ) -> None:
-    """Write into ``proved`` (M, E, N) which samples are proved; what fails at one radius is not tried at a longer one."""
+    """Write into ``proved`` (M, E, N) which are; what fails at one radius is not tried at a longer one."""
     effort, standing = Effort(BallCouplings.of(linear), steps, until=0.0), right.clone()
     for at, radius in sorted(enumerate(radii), key=lambda pair: pair[1]):
         who, some = standing.nonzero(as_tuple=True)

@@ -22,7 +22,7 @@ def ball_radii(
     """max_r min(r, min_j q_j/β_j(B_r)) over r = reach, reach/2, …, reach/64, with β_j proved over the ball; (M, N).
 
     Inside B_r no gradient of s_y − s_j is longer than β_j, so that no point nearer than both is decided otherwise.
-    ``reach`` (M, N) is where the search begins, such as an attacked radius. Errors have 0. None where nothing is proved.
+    ``reach`` (M, N) is where the search begins, such as attacked radii. Errors have 0. None where nothing is proved.
 
     >>> net = nn.Linear(2, 1, bias=False).requires_grad_(False)
     >>> _ = net.weight.copy_(torch.tensor([[3.0, 4.0]]))

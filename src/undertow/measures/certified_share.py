@@ -21,7 +21,7 @@ class CertifiedShare(NamedMeasure):
     """Share of the points classified correctly at every point within ε, keyed by ε: a lower bound of the true one.
 
     ``norm``, ``box`` as in ``undertow.measures.robust_accuracy``, whose share is an upper bound; ``steps`` of the
-    ascent on slopes, where plain linear bounds leave a point open. Networks of one architecture are proved as one batch.
+    ascent on slopes, where plain linear bounds leave a point open. Networks are proved as one batch.
 
     >>> x, y = torch.tensor([[1.0], [3.0]]), torch.tensor([1, 1])
     >>> list(CertifiedShare(eps=(0.5, 2.0))(nn.Linear(1, 1).requires_grad_(False).apply(_identity), x, y))

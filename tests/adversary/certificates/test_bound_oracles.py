@@ -17,12 +17,12 @@ from undertow.adversary.certificates.activation_curves import Curve, curve_of
 from undertow.adversary.certificates.ball_coupling import BallCouplings
 from undertow.adversary.certificates.ball_minimum import smallest_step
 from undertow.adversary.certificates.case_radii import radii_by_cases
-from undertow.adversary.certificates.score_gaps import difference_rows
 from undertow.adversary.certificates.jacobian_bounds import JacobianBounds
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import read_graph
 from undertow.adversary.certificates.refined import Effort, refined_gaps
 from undertow.adversary.certificates.relaxations import curve_range, lines_around, slope_range
+from undertow.adversary.certificates.score_gaps import difference_rows
 from undertow.adversary.certificates.spectral_bounds import convolution_norm
 from undertow.adversary.classifier import Classifier
 

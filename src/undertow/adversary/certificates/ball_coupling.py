@@ -95,7 +95,7 @@ class BallCouplings:
 
 @dataclass(frozen=True, eq=False)
 class _NormedRows:
-    """‖w_i‖ of every neuron, to broadcast against a result; of all rows w_i/‖w_i‖ together ‖·‖₂² and the Gram matrix."""
+    """‖w_i‖ of every neuron, to broadcast against a result; of all w_i/‖w_i‖ together ‖·‖₂² and the Gram matrix."""
 
     lengths: Tensor
     norm: Tensor

@@ -18,8 +18,8 @@ _GROWTH, _ENDLESS = 4.0, 1e36  # times the first guess: in no unit that anyone u
 class Reach:
     """What bounds on balls of radius R say: the radius (B,) that they prove, and how far they would reach.
 
-    With rows·scores ≥ A·x' + c on the ball, ``would`` is (A·x + c)/‖A‖, which may be more than R or less than 0; what is
-    ``proved`` is min(R, would), or R itself where a box is part of the proof.
+    With rows·scores ≥ A·x' + c on the ball, ``would`` is (A·x + c)/‖A‖, which may be more than R or less than 0; what
+    is ``proved`` is min(R, would), or R itself where a box is part of the proof.
     """
 
     proved: Tensor
@@ -34,7 +34,7 @@ class Reach:
 def largest_radius(
     reach: Callable[[Tensor, Tensor], Reach], *, guess: Tensor, rtol: float, steps: int = 40
 ) -> Tensor:
-    """The largest radius (B,) that was proved on some ball, within ``rtol`` of where ``reach`` ends; inf without an end.
+    """The largest radius (B,) proved on some ball, within ``rtol`` of where ``reach`` ends; inf without an end.
 
     ``reach(radius, index)`` is asked for balls of the samples ``index``; ``guess`` (B,) is where to begin, and samples
     whose guess is 0 are left out. On a larger ball bounds are weaker, so r(R) = ``would`` falls with R and meets it

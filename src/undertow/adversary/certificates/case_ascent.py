@@ -117,10 +117,10 @@ class _Free:
         return [{"params": [*self.slopes.values(), *self.extras.values()], "lr": _RATE}]
 
     def copied(self) -> _Free:
-        parts = (
+        slopes, extras = (
             {at: one.detach().clone() for at, one in part.items()} for part in (self.slopes, self.extras)
         )
-        return _Free(*parts, self.units)
+        return _Free(slopes, extras, self.units)
 
     def replaced(self, better: Tensor, by: _Free) -> _Free:
         """The same, with those of others in the cases (C,) where that is better."""

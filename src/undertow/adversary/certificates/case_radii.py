@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from undertow.adversary.certificates.case_ascent import CaseSlopes, ascended_radii
 from undertow.adversary.certificates.ball_bounds import BallBounds
+from undertow.adversary.certificates.case_ascent import CaseSlopes, ascended_radii
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
 from undertow.adversary.certificates.score_gaps import difference_rows

@@ -12,10 +12,10 @@ from torch import Tensor
 from undertow.adversary.certificates.ball_minimum import Box
 from undertow.adversary.certificates.bracket import Reach, largest_radius
 from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.member_batches import taken
 from undertow.adversary.certificates.network_graph import NetworkGraph
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
 from undertow.adversary.certificates.row_budget import in_parts, row_entries
-from undertow.adversary.certificates.member_batches import taken
 from undertow.adversary.certificates.score_gaps import ScoreGaps, difference_rows, joined_gaps
 from undertow.adversary.geometry import furthest
 

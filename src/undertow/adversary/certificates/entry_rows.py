@@ -37,7 +37,7 @@ def limits_of_entries(
 
     def limits(part: Tensor) -> Tensor:
         rows = both_signs(part, math.prod(shape)).reshape(1, 2 * len(part), *shape)
-        return bound(rows).lower.unflatten(1, (2, len(part)))
+        return bound(rows).lower.reshape(-1, 2, len(part))
 
     found = torch.cat(in_parts(some, size, limits), 2)
     return found[:, 0], -found[:, 1]

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from undertow.adversary.certificates.ball_lengths import BallLengths
 from undertow.adversary.certificates.ball_bounds import BallBounds
+from undertow.adversary.certificates.ball_lengths import BallLengths
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, LargestOf, Operation, ProductOf
 from undertow.adversary.certificates.relaxations import slope_range

@@ -13,8 +13,8 @@ from undertow.adversary.certificates.jacobian_bounds import JacobianBounds
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.member_batches import taken
 from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
-from undertow.adversary.certificates.score_gaps import difference_rows
 from undertow.adversary.certificates.row_budget import in_parts, row_entries
+from undertow.adversary.certificates.score_gaps import difference_rows
 from undertow.adversary.certificates.steepest_points import steepest_found
 from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_classifier
 from undertow.adversary.geometry import check_norm

@@ -23,7 +23,7 @@ class MemberBatch:
     count: int
     longest: int
     place: Tensor | None
-    """Which sample is at each place of these arrays, and at which place each sample is; None where they are in order."""
+    """Which sample is at each place of these arrays, and at which place each sample is; None where all is in order."""
     back: Tensor | None
 
     @staticmethod
@@ -53,7 +53,7 @@ class MemberBatch:
     def spread(self, values: Tensor) -> Tensor:
         """(B, …) as (count, longest, …)."""
         values = values if self.place is None else values[self.place]
-        return values.unflatten(0, (self.count, self.longest))
+        return values.reshape(self.count, self.longest, *values.shape[1:])
 
     def collected(self, values: Tensor) -> Tensor:
         """(count, longest, …) as (B, …)."""

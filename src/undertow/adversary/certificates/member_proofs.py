@@ -24,7 +24,7 @@ def gap_bounds_of(
     for members, graph in together(graphs):
         who, own = _pairs(members, x)
         gaps = gap_bounds(graph, x[own], y[own], eps[own], norm, box, who=who)
-        found.append(gaps.unflatten(0, (len(members), len(x))))
+        found.append(gaps.reshape(len(members), len(x), -1))
     return torch.cat(found)
 
 
@@ -44,7 +44,7 @@ def slopes_of(graphs: Sequence[NetworkGraph], x: Tensor, y: Tensor, radius: Tens
         who, own = _pairs(members, x)
         reach = radius[members.start : members.stop].flatten()
         slopes = lipschitz_bounds(graph, x[own], y[own], reach, norm, None, who=who)
-        found.append(slopes.unflatten(0, (len(members), len(x))))
+        found.append(slopes.reshape(len(members), len(x), -1))
     return torch.cat(found)
 
 

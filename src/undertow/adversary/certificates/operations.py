@@ -116,12 +116,12 @@ class AffineMap:
     def backward(self, rows: Tensor, batch: MemberBatch | None = None) -> tuple[Tensor, ...]:  # noqa: ARG002
         """rows·W_i for each input: (b, K, *out) → (b, K, *in_i)."""
         back = self.transposed or (lambda flat: self._by_autograd(self.apply, flat))
-        return tuple(part.unflatten(0, rows.shape[:2]) for part in back(rows.flatten(0, 1)))
+        return tuple(part.reshape(*rows.shape[:2], *part.shape[1:]) for part in back(rows.flatten(0, 1)))
 
     def backward_absolute(self, rows: Tensor, batch: MemberBatch | None = None) -> tuple[Tensor, ...]:  # noqa: ARG002
         """rows·|W_i| for each input."""
         back = self.transposed_absolute or (lambda flat: self._by_autograd(self.absolute, flat))
-        return tuple(part.unflatten(0, rows.shape[:2]) for part in back(rows.flatten(0, 1)))
+        return tuple(part.reshape(*rows.shape[:2], *part.shape[1:]) for part in back(rows.flatten(0, 1)))
 
     def _by_autograd(self, function: Callable[..., Tensor], rows: Tensor) -> tuple[Tensor, ...]:
         with torch.enable_grad():

@@ -28,7 +28,7 @@ class PatchMask:
         """The masks of these samples."""
         return PatchMask(self.keep[index])
 
-    def backward(self, rows: Tensor, *, sized: bool = True) -> tuple[Tensor, Tensor | float, Tensor | float]:
+    def backward(self, rows: Tensor, *, sized: bool = True) -> tuple[Tensor, float, float]:  # noqa: ARG002
         """The rows inside, and no constant."""
         return (
             rows * self.keep.reshape(len(self.keep), *[1] * (rows.ndim - 3), *self.keep.shape[-2:]),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -193,7 +194,8 @@ class _Builder:
         return self._append(InsideOf(self._shape(source, window), (at,)), source, window)
 
     def _convolution(self, index: int, operation: AffineMap) -> AffineMap | None:
-        assert operation.windows is not None and operation.kernel is not None
+        assert operation.windows is not None
+        assert operation.kernel is not None
         windows, kernel = replace(operation.windows, padding=(0, 0)), operation.kernel
         needed = self.windows[index].before(operation.windows)
         source = self._inside(operation.inputs[0], needed)
@@ -201,7 +203,7 @@ class _Builder:
         if offset is None:
             return None
         shape, before = self._shape(index, self.windows[index]), self._shape(operation.inputs[0], needed)
-        options = [windows.stride, (0, 0), windows.dilation, False, (0, 0), 1]
+        options: list[Any] = [windows.stride, (0, 0), windows.dilation, False, (0, 0), 1]
 
         def convolved(value: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
             found: Tensor = torch.convolution(value, weight, None, *options)

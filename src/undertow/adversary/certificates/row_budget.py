@@ -36,7 +36,7 @@ def row_entries(device: torch.device) -> int:
 
 
 def in_parts(index: Tensor, size: int, work: Callable[[Tensor], Found]) -> list[Found]:
-    """``work`` of the entries of an index, so many at a time; half as many from where a GPU's memory does not hold them.
+    """``work`` of the entries of an index, so many at a time; half as many once a GPU's memory does not hold them.
 
     >>> in_parts(torch.arange(5), 2, lambda part: part.tolist())
     [[0, 1], [2, 3], [4]]

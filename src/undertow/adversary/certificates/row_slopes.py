@@ -67,7 +67,7 @@ class RowSlopes:
     def _beside_a_kink(
         self, rows: Tensor, lines: LinePair, *, sized: bool
     ) -> tuple[Tensor, Tensor, Tensor | float]:
-        """f(z) = max(l·z, r·z) ≥ a·z for every z and l ≤ a ≤ r, and f is below its chord; min(l·z, r·z) the other way."""
+        """f(z) = max(l·z, r·z) ≥ a·z for every z and l ≤ a ≤ r, and f is below its chord; a minimum the other way."""
         assert self.curve.ends is not None
         left, right = (side.to(rows) for side in self.curve.ends[0])
         convex = (right >= left).expand_as(self.low)

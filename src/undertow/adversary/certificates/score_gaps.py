@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.bracket import Reach
-from undertow.adversary.certificates.linear_bounds import LowerBounds
+from undertow.adversary.certificates.lower_bounds import LowerBounds
 
 __all__ = ["ScoreGaps", "difference_rows", "joined_gaps"]
 

@@ -117,10 +117,10 @@ class _Free:
         return shares + [{"params": [*self.levels.values()], "lr": 2 * _RATE}] * bool(self.levels)
 
     def copied(self) -> _Free:
-        parts = (
+        shares, levels = (
             {at: one.detach().clone() for at, one in part.items()} for part in (self.shares, self.levels)
         )
-        return _Free(*parts, self.ranges)
+        return _Free(shares, levels, self.ranges)
 
     def replaced(self, better: Tensor, by: _Free) -> _Free:
         """The same, with those of others in the rows (B, K) where that is better."""
