@@ -127,7 +127,7 @@ class GroupMeasures:
         level = self._schedules[place].level
         if level is None or now is None:
             return False
-        row = 0 if level[0] == "loss" else 1
+        row = 0 if level == "loss" else 1
         return self._schedules[place].passed(float(self._levels[row, place, member]), float(now[row, member]))
 
     def _read(

@@ -67,7 +67,7 @@ class RowMultipliers:
 def gradient_rows(
     gradients: PairGradients, pairs: Pairs, free: Pairs | None, theta: Mapping[str, Tensor]
 ) -> GradientRows | None:
-    """The rows of these pairs and of those with kinks among them; None where they are too many, or kinks in two layers."""
+    """The rows of these pairs and of those with kinks; None where they are too many, or kinks in two layers."""
     kinks = {} if free is None or free.slopes is None else free.slopes.at
     units = sum(int(mask.sum()) for mask in kinks.values())
     numbers = sum(weight.numel() for weight in theta.values())
