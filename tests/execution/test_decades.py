@@ -83,10 +83,11 @@ def test_measures_are_taken_at_the_losses_listed(rule: str, tmp_path: Path) -> N
         records = store.trial(point.trial.id).records
         rows = {(r.step, r.measure, r.key): r.value for r in records}
         taken = sorted({step for step, measure, _ in rows if measure == "margins"})
-        losses = [rows[step, "steps", "log10_loss"] for step in taken]
-        assert len(taken) == 4  # and at the end
-        assert all(loss <= -level for loss, level in zip(losses, (4, 21.5, 30, 45), strict=True))
-        assert losses[0] > -21.5
+        losses = {step: rows[step, "steps", "log10_loss"] for step in taken}
+        first = {min(step for step, loss in losses.items() if loss <= -level) for level in (4, 21.5, 30, 45)}
+        assert set(taken) == first  # one reading where an epoch has passed two of them
+        told = [(r.step, r.value) for r in records if (r.measure, r.key) == ("steps", "log10_loss")]
+        assert not any(step < taken[0] and loss <= -4 for step, loss in told)
 
 
 @pytest.mark.parametrize("rule", list(RULES))
