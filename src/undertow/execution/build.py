@@ -11,12 +11,17 @@ from undertow.data.data_section import DataSection
 from undertow.data.dataset import Dataset
 from undertow.training import Recipe
 
-__all__ = ["build_data", "build_network", "build_points", "build_recipe"]
+__all__ = ["build_data", "build_network", "build_points", "build_recipe", "seed_of_data"]
 
 
 def build_data(data: DataSection) -> Dataset:
     """The training data, every input as one row."""
     return data.build()
+
+
+def seed_of_data(trial: TrialConfig) -> int | None:
+    """The seed that the trial's data are drawn with; None where none are drawn."""
+    return getattr(trial.data, "seed", None)
 
 
 def build_points(trial: TrialConfig, dataset: Dataset) -> Dataset:

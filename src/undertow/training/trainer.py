@@ -30,7 +30,8 @@ class Trainer:
     """Trains M networks together, with the results each would have alone up to rounding.
 
     ``networks`` share an architecture and ``recipes`` everything but learning rate and seed; x (N, …) and
-    y (N,) are put on ``device`` (by default where x is) once. The networks given are not changed.
+    y (N,) are put on ``device`` (by default where x is) once. The networks given are not changed. Where x and y are
+    sequences, each network has the data set of its place; all are of one shape.
 
     Fully connected networks run on stacked weights with gradients written by hand, any other architecture
     through one module applied over them. Members that visit the samples in the same order share every batch. On a
@@ -54,8 +55,8 @@ class Trainer:
     def __init__(
         self,
         networks: Sequence[nn.Module],
-        x: Tensor,
-        y: Tensor,
+        x: Tensor | Sequence[Tensor],
+        y: Tensor | Sequence[Tensor],
         recipes: Sequence[Recipe],
         *,
         device: torch.device | str | None = None,
@@ -65,7 +66,7 @@ class Trainer:
                 f"There are {len(networks)} networks and {len(recipes)} recipes: pass one for each."
             )
         recipe = self._recipe = shared_recipe(recipes)
-        place = x.device if device is None else torch.device(device)
+        place = (x if isinstance(x, Tensor) else x[0]).device if device is None else torch.device(device)
         ensemble = stack_networks(
             networks,
             frozen=recipe.frozen,
@@ -173,10 +174,9 @@ class Trainer:
             moved = [runs and steps == self.step for runs, steps in both]
         return [StepTaken(rate) if goes else None for rate, goes in zip(rates, moved, strict=True)]
 
-    @property
-    def data(self) -> tuple[Tensor, Tensor]:
-        """Samples and labels as they are trained on, on the device."""
-        return self._batches.x, self._batches.y
+    def data(self, index: int) -> tuple[Tensor, Tensor]:
+        """Samples and labels that a member is trained on, on the device."""
+        return self._batches.of(index)
 
     def network(self, index: int, *, shared: bool = False) -> nn.Module:
         """One member in eval mode, with its present weights or those it diverged with.
