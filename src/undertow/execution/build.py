@@ -7,7 +7,7 @@ from torch import nn
 
 from undertow.config.trial import TrialConfig
 from undertow.core.streams import stream
-from undertow.data.data_section import DataSection
+from undertow.data.data_section import DataSection, Split
 from undertow.data.dataset import Dataset
 from undertow.training import Recipe
 
@@ -24,9 +24,9 @@ def seed_of_data(trial: TrialConfig) -> int | None:
     return getattr(trial.data, "seed", None)
 
 
-def build_points(trial: TrialConfig, dataset: Dataset) -> Dataset:
+def build_points(trial: TrialConfig, dataset: Dataset, split: Split | None = None) -> Dataset:
     """What the trial is measured on: the points trained on, or another split of the same data."""
-    return trial.data.points(dataset, split=trial.probe.split, limit=trial.probe.limit)
+    return trial.data.points(dataset, split=split or trial.probe.split, limit=trial.probe.limit)
 
 
 def build_network(trial: TrialConfig, dataset: Dataset) -> nn.Module:

@@ -21,6 +21,7 @@ from undertow.config.trial import TrialConfig
 from undertow.core.errors import ConfigError, StoreError
 from undertow.core.losses import labels_of_classes
 from undertow.core.tensor_files import pack
+from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
 from undertow.execution.build import build_data, build_network, build_points, build_recipe, seed_of_data
 from undertow.execution.checkpoint import Workspace
@@ -231,8 +232,9 @@ class _Run:
         if not count or not kept:
             return {}
         found: dict[int, bytes] = {}
-        for points in {id(each): each for each in self.points}.values():
-            members = [index for index in kept if self.points[index] is points]
+        own = self.points[self.group.trials[0].probe.split]
+        for points in {id(each): each for each in own}.values():
+            members = [index for index in kept if own[index] is points]
             networks = [self.trainer.network(index) for index in members]
             found |= zip(members, adversarial_examples(networks, points, count=count), strict=True)
         return found
@@ -265,15 +267,16 @@ class _Run:
         ]
 
 
-def _loaded(trials: Sequence[TrialConfig]) -> tuple[list[Dataset], list[Dataset]]:
-    """What each trial is trained on and measured on, one object where trials share it."""
-    found: dict[int | None, tuple[Dataset, Dataset]] = {}
+def _loaded(trials: Sequence[TrialConfig]) -> tuple[list[Dataset], dict[Split | None, list[Dataset]]]:
+    """What each trial is trained on, and by split measured on: one object where trials share it."""
+    splits = dict.fromkeys((trials[0].probe.split, *trials[0].probe.splits))
+    found: dict[int | None, tuple[Dataset, dict[Split | None, Dataset]]] = {}
     for trial in trials:  # of one group, whose data differ in nothing but their seed
         if (seed := seed_of_data(trial)) not in found:
             dataset = _load(trial)
-            found[seed] = dataset, build_points(trial, dataset)
+            found[seed] = dataset, {each: build_points(trial, dataset, each) for each in splits}
     both = [found[seed_of_data(trial)] for trial in trials]
-    return [each for each, _ in both], [each for _, each in both]
+    return [each for each, _ in both], {split: [each[split] for _, each in both] for split in splits}
 
 
 def _origin(dataset: Dataset) -> dict[str, Any]:

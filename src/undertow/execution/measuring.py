@@ -11,6 +11,7 @@ from torch import Tensor
 
 from undertow.config.trial import TrialConfig
 from undertow.core.precision import matmul_precision
+from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
 from undertow.measures.reading import Measure, Reading, informed
 from undertow.probe.batched import read_batched
@@ -30,18 +31,32 @@ class GroupMeasures:
     measure has taken so far, by its name.
     """
 
-    def __init__(self, trials: Sequence[TrialConfig], points: Sequence[Dataset], trainer: Trainer) -> None:
+    def __init__(
+        self,
+        trials: Sequence[TrialConfig],
+        points: Mapping[Split | None, Sequence[Dataset]],
+        trainer: Trainer,
+    ) -> None:
         self._trials, self._trainer = trials, trainer
         self._networks = [trainer.network(index, shared=True) for index in range(len(trials))]
-        self._sets = [id(each) for each in points]  # networks on the same points are measured together
+        probe = trials[0].probe
+        # Of every measure and network: networks on the same points are measured together.
+        self._sets = [[id(each) for each in points[split]] for split in probe.splits]
         like = next(self._networks[0].parameters())
-        self._points = {id(each): (each.x.to(like), each.labels.to(like.device)) for each in points}
-        pairs = trials[0].probe.build()
+        self._points = {
+            id(each): (each.x.to(like), each.labels.to(like.device))
+            for split in dict.fromkeys(probe.splits)
+            for each in points[split]
+        }
+        pairs = probe.build()
         self._schedules = [
             Schedule(every, steps_per_epoch=max(trainer.steps_per_epoch, 1)) for _, every in pairs
         ]
-        self._measures = [self._followed(measure, points) for measure, _ in pairs]
-        self._limits = [each.get("limit") for each in trials[0].probe.measures]
+        self._measures = [
+            self._followed(measure, points[split])
+            for (measure, _), split in zip(pairs, probe.splits, strict=True)
+        ]
+        self._names, self._limits = probe.names, [each.get("limit") for each in probe.measures]
         self.observes = any(True for _ in self._observing())
         self.seconds: dict[str, float] = {}
         self._seen = [-1] * len(trials)  # each network's steps when it was last measured
@@ -57,7 +72,7 @@ class GroupMeasures:
     def _followed(self, measure: Measure, points: Sequence[Dataset]) -> list[Measure]:
         """The measure of each network, told what its data know, or a tracker where it has a memory of the training."""
         told = {id(each): informed(measure, each.details) for each in points}
-        own = [told[each] for each in self._sets]
+        own = [told[id(each)] for each in points]
         if not remembers(own[0]):
             return own
         return [
@@ -157,10 +172,11 @@ class GroupMeasures:
             if now is not None:
                 self._levels[:, place, members] = now[:, members]
             began = time.monotonic()
-            name = measure[0].name
+            name = self._names[place]
             found: dict[int, list[Reading]] = {}
-            for alike in self._on_the_same_points(members):
-                found |= self._readings(measure, alike, limit)
+            for alike in self._on_the_same_points(members, self._sets[place]):
+                x, y = self._points[self._sets[place][alike[0]]]
+                found |= self._readings(measure, alike, x[:limit], y[:limit])
             for index in members:
                 trial = self._trials[index].id
                 records += encode_all(Record(trial, step, epoch, name, *reading) for reading in found[index])
@@ -172,19 +188,19 @@ class GroupMeasures:
             )
         return bytes(records)
 
-    def _on_the_same_points(self, members: Sequence[int]) -> Iterator[list[int]]:
-        for points in dict.fromkeys(self._sets[index] for index in members):
-            yield [index for index in members if self._sets[index] == points]
+    @staticmethod
+    def _on_the_same_points(members: Sequence[int], sets: Sequence[int]) -> Iterator[list[int]]:
+        for points in dict.fromkeys(sets[index] for index in members):
+            yield [index for index in members if sets[index] == points]
 
     def _readings(
-        self, measure: Sequence[Measure], members: Sequence[int], limit: int | None
+        self, measure: Sequence[Measure], members: Sequence[int], x: Tensor, y: Tensor
     ) -> dict[int, list[Reading]]:
         """What a measure reads of networks on the same points."""
         own = [measure[index] for index in members]
-        x, y = self._points[self._sets[members[0]]]
         with matmul_precision("float32"):
             chosen = own if isinstance(own[0], Tracked) else own[0]
-            found = read_batched(chosen, [self._networks[index] for index in members], x[:limit], y[:limit])
+            found = read_batched(chosen, [self._networks[index] for index in members], x, y)
         return dict(zip(members, found, strict=True))
 
     def _is_due(self, schedule: Schedule, step: int, member: int) -> bool:

@@ -50,6 +50,7 @@ def slab_margin(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
             "every": "log",
         },
         "grid": {"std": size.starts, "seed": list(range(10))},
+        "own_data": True,
     }
 
 

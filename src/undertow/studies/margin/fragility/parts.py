@@ -52,6 +52,7 @@ def _narrow(scale: Scale, data: dict[str, Any], *, fixed: bool, grid: dict[str, 
             "every": size.every,
         },
         "grid": {**grid, "std": size.starts, "seed": list(range(10))},
+        "own_data": True,
     }
 
 

@@ -53,6 +53,7 @@ def monotone(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "training": _training(size, optimizer="normalised-gd", learning_rate=size.lengths[-1]),
         "probe": {"measures": ["margins", "direction"], "every": size.every},
         "grid": {"n": [size.n], "learning_rate": list(size.lengths), "seed": list(range(10))},
+        "own_data": True,
     }
 
 
@@ -114,6 +115,7 @@ def _rates(order: int) -> Callable[[Scale, str], dict[str, Any]]:
             "training": _training(size, **_steady(size, 0.01), stop_below=3 * size.stop),
             "probe": {"measures": ["margins"], "every": size.often},
             "grid": {"widths": [[size.width] * (order - 1)], "seed": list(range(10))},
+            "own_data": True,
         }
 
     return rates

@@ -48,6 +48,7 @@ def svm(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
             "every": size.every,
         },
         "grid": {"d": size.dimensions, "seed": list(range(10))},
+        "own_data": True,
     }
 
 
