@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from undertow.core.compiling import compiled
-from undertow.core.patch_convolution import with_patch_products
 
 __all__ = ["convolves", "first_unlike", "one_after_another", "over_members"]
 
@@ -80,10 +79,9 @@ def one_after_another(
 ) -> Callable[[Sequence[State], Sequence[State], Tensor, bool], Tensor]:
     """A function of each member's parameters and buffers, samples and whether each member has samples of its own.
 
-    On a GPU, while a graph is being captured, members are branches of it. With ``faster`` the network is compiled, its
-    small convolutions as products of patches.
+    On a GPU, while a graph is being captured, members are branches of it. With ``faster`` the network is compiled.
     """
-    call = compiled(partial(_called, with_patch_products(template))) if faster else partial(_called, template)
+    call = compiled(partial(_called, template)) if faster else partial(_called, template)
 
     def outputs(states: Sequence[State], buffers: Sequence[State], x: Tensor, own: bool) -> Tensor:
         samples = x.unbind(0) if own else [x] * len(states)

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from undertow.core.compiling import compiled
 from undertow.core.errors import ModelError
 from undertow.core.members import convolves, one_after_another, over_members
 from undertow.core.networks import is_unmodified
+from undertow.core.patch_convolution import stacked_chain
 from undertow.training.ensemble import Ensemble
 from undertow.training.stacked import DenseLayer, StackedLayers, StackedMLP, dense_layers
 
@@ -61,7 +63,9 @@ class MappedNetworks(Ensemble):
         self._tail = StackedLayers(layers, self.weights, self.trained) if layers else None
         self._recorded_names = [name for name, _ in head.named_parameters()]
         self._recorded_trained = [name for name in self.trained if name in set(self._recorded_names)]
-        apart = self.batch_statistics or convolved
+        chain = stacked_chain(head) if faster else None
+        self._chain = None if chain is None else compiled(chain)
+        apart = self._chain is None and (self.batch_statistics or convolved)
         self._each = one_after_another(head, faster=faster) if apart else None
 
     def floats_per_sample(self, sample: Tensor) -> int:
@@ -120,6 +124,8 @@ class MappedNetworks(Ensemble):
         if self._each is None:
             leaves = {name: weight.detach() for name, weight in weights.items()}
             trained = [leaves[name].requires_grad_() for name in self._recorded_trained]
+            if self._chain is not None:
+                return self._chain(leaves, x if own else x.expand(self.size, *x.shape)), trained
             return self.outputs(leaves, x, own=own), trained
         states = [{name: weight[i].detach() for name, weight in weights.items()} for i in range(self.size)]
         trained = [state[name].requires_grad_() for state in states for name in self._recorded_trained]
@@ -131,7 +137,7 @@ _Kept = tuple[Tensor, list[Tensor], "list[tuple[Tensor, Tensor]] | None"]
 
 
 def _before_dense(network: nn.Module) -> tuple[nn.Module, list[DenseLayer]]:
-    """What comes before the fully connected layers that a chain ends with, flattened, and these; all and none elsewhere.
+    """What comes before the fully connected layers that a chain ends with, and these; all and none elsewhere.
 
     >>> head, layers = _before_dense(nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 3), nn.ReLU()))
     >>> len(head), [layer.weight for layer in layers]

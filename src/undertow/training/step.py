@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from undertow.core.compiling import compiled
 from undertow.training.attempts import Attempts
 from undertow.training.batches import Batches
 from undertow.training.directions import per_member
@@ -78,6 +79,7 @@ class Step:
         self._direct = (in_place or not trained) and plain and batches.size <= largest
         if self._direct:
             self._gradients = {}
+        self._steps_by_logits = compiled(self._downhill) if recipe.compiled else self._downhill
         log_loss = self.log_loss()
         self._reference = self._source.reference(
             log_loss
@@ -218,7 +220,6 @@ class Step:
             log_below=log_below if recipe.objective == "log-loss" else None,
             unit=None if self._units is None else self._units.following,
             label_axes=self._label_axes,
-            compile_slopes=recipe.compiled,
             penalty=self._penalty,
             adversary=recipe.adversary,
         )
@@ -238,12 +239,15 @@ class Step:
     def _descend(self, x: Tensor, y: Tensor) -> None:
         """w ← w - η ∇L, added to the weights where it is computed: no gradient is written and read again."""
         logits, kept = self.ensemble.forward(x, own=y.dim() > self._label_axes)
+        self.ensemble.backward(kept, self._steps_by_logits(logits, y), onto=self.ensemble.weights)
+
+    def _downhill(self, logits: Tensor, y: Tensor) -> Tensor:
+        """−η ∂L/∂logits of the members that take the step, 0 of others; who does is noted."""
         loss, slopes, reference = self._source.slopes(logits, y)
         running = self._look(loss, reference)
         self._sum_time(running)
         slopes = (slopes * -per_member(self._present_rates(), slopes)).to(logits)
-        slopes.masked_fill_(~per_member(running, slopes), 0.0)
-        self.ensemble.backward(kept, slopes, onto=self.ensemble.weights)
+        return slopes.masked_fill(~per_member(running, slopes), 0.0)
 
     def _present_rates(self) -> Tensor:
         """The rates of this step, in the weights' precision."""

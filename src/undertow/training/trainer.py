@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from undertow.core.compiling import compiled
 from undertow.core.errors import InputError
 from undertow.core.precision import deterministic_convolutions, matmul_precision
 from undertow.training.batches_of_a_recipe import batches_for
@@ -278,9 +279,8 @@ class Trainer:
         self._may_capture = False
         self._batches.turn_to(self.step, self._standing.turns())
         step, batches = self._step, self._batches
-        self._replay = capture(
-            lambda: step.take(*batches.picked(step.count)), changed=list(step.tensors().values())
-        )
+        picked = compiled(batches.picked) if self._recipe.compiled else batches.picked
+        self._replay = capture(lambda: step.take(*picked(step.count)), changed=list(step.tensors().values()))
 
     def _look(self) -> None:
         """Ask the device who diverged and who has kept how much, which waits for it."""
