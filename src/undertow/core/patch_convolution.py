@@ -2,7 +2,8 @@
 
 Where results must repeat bit for bit, cuDNN convolves few channels with kernels that fill a GPU badly. As products of
 all members at once, with copying, padding, pooling and rectifying fused around them by a compiler, a training step
-takes less time, that of several networks much less. A batch's patches are k² times its pixels: large layers are convolved.
+takes less time, that of several networks much less. A batch's patches are k² times its pixels, so that large layers are
+convolved.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ __all__ = ["GroupOutcome", "remove_work", "run_group"]
 
 _REMEMBERED = "remembered/"  # how a checkpoint tells the measures' tensors from the training's
 _RESPONSIVE = 0.25  # seconds between looks at the clock and at whether to stop
+_NEAR = 8  # of these, the most that a group takes to end a try before it stops
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def run_group(
             saved = time.monotonic()
             while not run.ended:
                 if stop():
+                    run.end_try()
                     run.save()
                     return GroupOutcome(group.id, "interrupted", 0)
                 if time.monotonic() - saved > checkpoint_seconds:
@@ -176,6 +178,13 @@ class _Run:
         if self.ended:
             self.seconds["ending"] = time.monotonic() - began - elapsed
         self.seconds["whole"] += time.monotonic() - began
+
+    def end_try(self) -> None:
+        """To the end of a try, where that is near: a checkpoint between two tries holds half as much."""
+        left = -self.step % self.trainer.steps_per_epoch
+        if self.trainer.revocable and left <= _NEAR * self._chunk:
+            while not self.ended and self.step % self.trainer.steps_per_epoch:
+                self.advance()
 
     def _train(self, steps: int) -> None:
         if not self.measures.observes:

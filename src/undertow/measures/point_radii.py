@@ -13,7 +13,7 @@ from undertow.adversary.classifier import Classifier
 from undertow.adversary.exact.row_space import in_row_space
 from undertow.adversary.robustness import robustness
 from undertow.core.errors import InputError
-from undertow.core.scoring import double_copy, pair_gaps, scores_of
+from undertow.core.scoring import in_double, pair_gaps, scores_of
 from undertow.core.sections import Seed, Switch
 from undertow.measures.ball_radii import ball_radii
 from undertow.measures.layer_slopes import gap_slopes
@@ -49,7 +49,7 @@ def product_radii(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     >>> product_radii(net, torch.ones(1, 2), torch.tensor([1])).tolist()
     [1.4]
     """
-    scores = scores_of(double_copy(net), x.detach().double())
+    scores = scores_of(in_double(net), x.detach().double())
     slopes = gap_slopes(net).to(scores)
     if scores.shape[1] == 1:
         gaps = pair_gaps(scores, torch.where(y > 0, 1.0, -1.0).to(scores), "logistic")
@@ -134,7 +134,7 @@ class PointRadiiTracker:
                 own["product"] = product_radii(net, x, labels)
             if first.options.ball:
                 own |= first._ball(net, x, labels, own.get("attacked", half))
-            scores = scores_of(double_copy(net), x.detach().double())
+            scores = scores_of(in_double(net), x.detach().double())
             binary = scores.shape[1] == 1
             signs = torch.where(labels > 0, 1.0, -1.0).to(scores) if binary else labels
             own["margin"] = pair_gaps(scores, signs, "logistic" if binary else "cross-entropy").amin(1)

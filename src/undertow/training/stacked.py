@@ -14,6 +14,8 @@ from undertow.training.ensemble import Ensemble
 
 __all__ = ["DenseLayer", "StackedLayers", "StackedMLP", "dense_layers"]
 
+_LARGE = 2**20
+
 
 @dataclass(frozen=True)
 class DenseLayer:
@@ -97,7 +99,7 @@ class StackedLayers:
             layer, (inputs, derivative) = self._layers[depth], kept[depth]
             delta = below if layer.activation is None else layer.activation.pull(below, derivative)
             if depth > lowest or through:  # before the weights change, if ``onto`` are the weights
-                below = _product(self._weights[layer.weight].transpose(1, 2), delta)
+                below = torch.bmm(self._weights[layer.weight].transpose(1, 2), delta)
             if layer.weight in self._trained:
                 _add_outer(onto[layer.weight], delta, inputs)
             if layer.bias is not None and layer.bias in self._trained:
@@ -109,8 +111,10 @@ class StackedLayers:
         weight = self._weights[layer.weight]
         if h.dim() == 2:
             z = (weight.flatten(0, 1) @ h).view(len(weight), layer.width, h.shape[1])
+        elif _are_large(weight):
+            z = torch.stack([own @ columns for own, columns in zip(weight, h, strict=True)])
         else:
-            z = _product(weight, h)
+            z = torch.bmm(weight, h)
         return z if layer.bias is None else z.add_(self._weights[layer.bias].unsqueeze(2))
 
 
@@ -146,16 +150,17 @@ class StackedMLP(Ensemble):
         self._stack.backward(kept, slopes.transpose(1, 2), onto=onto)
 
 
-def _product(one: Tensor, other: Tensor) -> Tensor:
-    """(M, a, b) @ (M, b, c); of one member as a plain product, which a GPU may cut along b."""
-    return (one[0] @ other[0]).unsqueeze(0) if len(one) == 1 else torch.bmm(one, other)
+def _are_large(weight: Tensor) -> bool:
+    """Whether several products with these (M, out, in) take a GPU less time one by one, each cut along the inputs."""
+    return len(weight) > 1 and weight[0].numel() >= _LARGE
 
 
 def _add_outer(onto: Tensor, delta: Tensor, inputs: Tensor) -> None:
     """Add Σ over samples of δ hᵀ, from δ (M, out, B) and h (in, B) or (M, in, B), to (M, out, in)."""
     if inputs.dim() == 2:
         onto.view(-1, onto.shape[2]).addmm_(delta.flatten(0, 1), inputs.T)
-    elif len(onto) == 1:
-        onto[0].addmm_(delta[0], inputs[0].T)
+    elif _are_large(onto):
+        for own, slopes, columns in zip(onto, delta, inputs, strict=True):
+            own.addmm_(slopes, columns.T)
     else:
         onto.baddbmm_(delta, inputs.transpose(1, 2))

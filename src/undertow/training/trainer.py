@@ -85,6 +85,7 @@ class Trainer:
         self._looked_at = 0
         self.device = place
         self.step = 0
+        self.spared = 0  # of these, steps of hopeless tries that were not made
         self.apart = self.revocable or recipe.stop_below is not None
         self._first_rates = self._step.effective_rates()
         self._settled: list[StepTaken | None] | None = None  # what became of a try that has just ended
@@ -235,7 +236,8 @@ class Trainer:
         if self.step % self._batches.per_epoch:
             if self.step % every or not bool(attempts.over.all()):
                 return
-            self.step += -self.step % self._batches.per_epoch
+            left = -self.step % self._batches.per_epoch
+            self.step, self.spared = self.step + left, self.spared + left
             self._step.count.fill_(self.step)
         rates = self._step.effective_rates()
         trying = (~self._step.watch.out & ~attempts.waiting).tolist()
