@@ -19,12 +19,13 @@ _SIZES = by_scale(
     dense=((16,), (32,), (1024,)),
     levels=((10.0, 15.0, 20.0), (10.0, 15.0, 20.0, 100.0), (10.04, 15.12, 20.07)),
     last=((30.0,), (200.0,), (10.04, 15.12, 20.07, 120.01, 881.51)),
-    points=(2, 3, 5),
-    attacked=(0, 20, 100),
+    points=(2, 2, 5),
+    attacked=(1, 20, 100),
+    first_attack=(3, 1, 0),
     seeds=(10, 10, 6),
     epochs=(40, 300, 40),
     near=(0.4, 0.4, 1.0),
-    passes=(60, 500, 20),
+    passes=(60, 200, 20),
     starts=([0.05, 0.2, 0.5], [0.02, 0.05, 0.1, 0.2, 0.5], [0.01, 0.02, 0.05, 0.1, 0.2]),
     shares=([0.0, 0.5, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0]),
 )
@@ -79,7 +80,9 @@ def _radii(scale: Scale, *, test: bool) -> list[dict[str, Any]]:
         {"name": "robust-accuracy", "eps": [0.05, 0.1], "norm": "inf", "attack": "apgd-ce"},
     ]
     common = {"box": _BOX, **({"split": "test"} if test else {})}
-    more = [] if scale == "smoke" else [each | {"limit": size.attacked} for each in attacks]
+    more = [each | {"limit": size.attacked} for each in attacks[size.first_attack :]]
+    if scale == "laptop":
+        more = [each | {"every": "end"} for each in more]
     return [each | common for each in (radii, *more)]
 
 
