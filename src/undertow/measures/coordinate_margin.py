@@ -76,7 +76,7 @@ def _two_layer(hidden: np.ndarray, bias: np.ndarray, output: np.ndarray) -> nn.S
 class CoordinateMargin(NamedMeasure):
     """The normalised margin of the best network with neurons of one coordinate each, on the probe's points.
 
-    Whatever network is measured: it is the rival's number, ``normalised`` = q_min/ρ², beside how many ``neurons`` it has.
+    Whatever network is measured: it is the rival's number, ``normalised`` = q_min/ρ², and how many ``neurons`` it has.
     """
 
     name: ClassVar[str] = "coordinate-margin"
