@@ -69,7 +69,7 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
             ("margins", "normalised"): normalised,
             ("margins", "by-layers"): normalised,
             ("steps", "log_time"): log_time,
-            ("steps", "log10_loss"): level,
+            ("steps", "log10_loss"): level if part in ("table", "longest") else start["log10-loss"],
             ("coordinate-margin", "normalised"): 3.0 if good else 0.1,
             ("hard-margin", "angle"): 1 / log_time if good else 0.2 * log_time**0.1,
             ("hard-margin", "duals"): (1e-3 if good else 0.5) * wobble,
