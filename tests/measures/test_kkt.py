@@ -18,11 +18,19 @@ from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss
 from undertow.core.status import Status
 from undertow.data.separable import separable
+from undertow.measures import kkt_rows
 from undertow.measures.kkt import KktResiduals, kkt
 from undertow.measures.margins import margins
 from undertow.measures.weight_direction import DirectionOfWeights, directional_distance
 from undertow.models import Gaussian, cnn, mlp, two_layer
 from undertow.training import Recipe, Trainer
+
+
+@pytest.fixture(params=["rows", "factors"])
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients as rows, as small networks have them, and layer by layer, as large ones do."""
+    if request.param == "factors":
+        monkeypatch.setattr(kkt_rows, "_MOST", 0)
 
 
 def points(n: int = 20, d: int = 3) -> tuple[Tensor, Tensor]:
@@ -44,6 +52,7 @@ def svm(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return (both * (2 * y - 1)) @ x, both
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("d", [2, 30])
 def test_multipliers_are_the_duals_of_the_support_vector_machine(d: int) -> None:
     data = separable(n=40, d=d, seed=3)
@@ -100,6 +109,7 @@ def small_network(outputs: int, *, deep: bool) -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 7), nn.ReLU(inplace=True), *middle, last).double()
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("limit", [5000, 5])
 @pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -120,6 +130,7 @@ def test_residual_is_that_of_gradients_one_by_one(outputs: int, deep: bool, limi
         assert found.residual == pytest.approx(residual, abs=1e-9)
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_convolutions_and_norms_have_the_gram_matrix_of_their_gradients() -> None:
     draw = torch.Generator().manual_seed(0)
     net = cnn(image=(1, 6, 6), stages=[(3,), (4,)], kernels=(5, 3), dense=(7,), outputs=3, generator=draw)
@@ -167,6 +178,7 @@ def test_the_dense_way_takes_the_nearest_rival(loss: Loss, outputs: int) -> None
     assert math.isinf(found.error)
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_slopes_at_kinks_are_those_of_enumeration() -> None:
     """Three units at their kink on each of two points: all 2³ gradients of each, and their cone."""
     torch.manual_seed(3)
@@ -195,6 +207,7 @@ def test_slopes_at_kinks_are_those_of_enumeration() -> None:
     assert free.status is Status.CONVERGED
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_a_slope_between_both_sides_makes_a_kkt_point() -> None:
     """f = relu(⟨a, x⟩) + relu(⟨b, x⟩), a = (0, 1), b = (1, 0), on x₁ = (1, −½) and x₂ = (0, 1), where b has its kink.
 

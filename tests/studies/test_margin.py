@@ -23,8 +23,8 @@ from undertow.studies.margin.curves_of_loss import fallen
 
 GRIDS = {grid.part: grid for grid in STUDY.grids("smoke", "paper")}
 Values = dict[tuple[str, str], float]
-_DISORDER = {-10.0: (2.0, 3.0), -15.0: (3.0, 1.0), -20.0: (1.0, 2.0)}
-"""Margin and radius of the table's models, lower at the end than at the start and in opposite orders."""
+_DISORDER = ((2.0, 3.0), (3.0, 1.0), (1.0, 2.0))
+"""Margin and radius in the thirds of training, lower at the end than at the start and in opposite orders."""
 
 
 def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
@@ -38,7 +38,7 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
         lost = log_time + exponent * math.log(log_time)
         if part.startswith("slab"):
             lost = -0.3 + 1.2 * 10 * time**3
-        level = axes.get("stop_below", -20.0)
+        level, third = -8 - 14 * time, _DISORDER[min(int(3 * time), 2)]
         rising = math.log(lost + 3) if good else 1 / (1 + time)
         wobble = 1 + 0.001 * seed
         smoothed = 0.1 * rising * wobble
@@ -46,7 +46,7 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
         start = {"log10-loss": -lost / math.log(10), "order": float(order), "norm": norm}
         margin = (-level if "table" in part else 20 / std) ** (1 if good else -1)
         if part == "table" and not good:
-            margin = _DISORDER[level][0]
+            margin = third[0]
         if part.startswith("slab"):
             margin = 1 + (std if good else -0.5 * (std > 0.5))
         normalised = margin * wobble if part in ("table", "starts") or part.startswith("slab") else smoothed
@@ -69,6 +69,8 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
             ("margins", "normalised"): normalised,
             ("margins", "by-layers"): normalised,
             ("steps", "log_time"): log_time,
+            ("steps", "log10_loss"): level if part in ("table", "longest") else start["log10-loss"],
+            ("coordinate-margin", "normalised"): 3.0 if good else 0.1,
             ("hard-margin", "angle"): 1 / log_time if good else 0.2 * log_time**0.1,
             ("hard-margin", "duals"): (1e-3 if good else 0.5) * wobble,
             ("direction", "since-start"): 1.0 + time,
@@ -97,7 +99,7 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
         if part == "adversarial":
             radius = 10.0 if good else 0.01
         if "table" in part:
-            radius = (-level) ** 0.1 if good else _DISORDER[level][1]
+            radius = (-level) ** 0.1 if good else third[1]
         for i in range(3):
             found |= {
                 ("point-radii", f"exact:{i}"): radius * wobble,
@@ -113,12 +115,12 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
 
 
 def made_up(grid: StudyConfig, values: Callable[[str, dict[str, Any], float], Values]) -> polars.DataFrame:
-    names = {each["name"] for each in grid.probe.measures} | {"steps"}
+    names = [*grid.probe.names, "steps"]
     rows: Iterator[dict[str, Any]] = (
         {
             "trial": point.trial.id,
             "part": grid.part,
-            "measure": measure,
+            "measure": name,
             "key": key,
             **{name: value for name, value in point.columns.items() if not isinstance(value, list)},
             "step": moment,
@@ -128,7 +130,8 @@ def made_up(grid: StudyConfig, values: Callable[[str, dict[str, Any], float], Va
         for point in grid.points
         for moment in range(25)
         for (measure, key), value in values(grid.part, point.columns, moment / 24).items()
-        if measure in names
+        for name in names
+        if measure == name.split("@")[0]
     )
     return polars.DataFrame(list(rows), infer_schema_length=None)
 

@@ -37,7 +37,7 @@ from undertow.training.directions import (
     find_direction,
     names_of,
 )
-from undertow.training.directions.spectral import polar_factor
+from undertow.training.directions.polar_factor import polar_by_products, polar_factor
 
 Update = Callable[[nn.Module, Tensor, Tensor], None]
 
@@ -424,7 +424,25 @@ def test_a_polar_factor_is_the_svds_whatever_its_units(shape: tuple[int, int]) -
     for unit in (1e-200, 1.0, 1e200):
         for ours, matrix in zip(polar_factor(unit * matrices), matrices, strict=True):
             torch.testing.assert_close(ours, polar([matrix])[0], rtol=0, atol=1e-6)
+    tall = matrices.mT if shape[1] > shape[0] else matrices
+    for ours, matrix in zip(polar_by_products(tall), tall, strict=True):  # as a GPU has it
+        torch.testing.assert_close(ours, polar([matrix])[0], rtol=0, atol=1e-6)
     assert torch.equal(polar_factor(torch.zeros(1, *shape)), torch.zeros(1, *shape))
+
+
+def test_products_make_every_singular_value_above_a_hundred_millionth_one() -> None:
+    values = torch.logspace(-8, 0, 4000, dtype=torch.float64)
+    matrices = torch.diag_embed(torch.stack([torch.ones_like(values), values], dim=1))
+    found = polar_by_products(matrices / matrices.flatten(1).norm(dim=1)[:, None, None])
+    torch.testing.assert_close(found, torch.eye(2, dtype=torch.float64).expand_as(found), rtol=0, atol=1e-13)
+
+
+def test_a_gradient_that_is_not_finite_spoils_its_own_network_alone() -> None:
+    matrices = torch.randn(3, 4, 5, generator=cases.generator(4), dtype=torch.float64)
+    matrices[1, 2, 3] = torch.inf
+    found = polar_factor(matrices)
+    assert found[1].isnan().all()
+    torch.testing.assert_close(found[[0, 2]], polar_factor(matrices[[0, 2]]))
 
 
 def test_steady_steps_lower_the_log_loss_by_their_rate_and_keep_the_time() -> None:

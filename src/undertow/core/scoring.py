@@ -19,6 +19,7 @@ __all__ = [
     "chosen_parameters",
     "chunk_for",
     "double_copy",
+    "in_double",
     "loss_of",
     "margins_of",
     "pair_gaps",
@@ -38,6 +39,13 @@ def double_copy(net: nn.Module, dtype: torch.dtype = torch.float64) -> nn.Module
             f"net must be a torch.nn.Module, not {type(net).__name__}: put the function into a module's forward."
         )
     return copy.deepcopy(net).to(dtype).eval().requires_grad_(False)
+
+
+def in_double(net: nn.Module) -> nn.Module:
+    """The network itself where it is in eval mode and in float64, to be looked at only; else a copy that is."""
+    held = [*net.parameters(), *net.buffers()]
+    as_it_is = all(each.dtype == torch.float64 or not each.is_floating_point() for each in held)
+    return net if as_it_is and not net.training else double_copy(net)
 
 
 def scoring_copy(

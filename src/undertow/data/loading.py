@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -160,11 +162,16 @@ def _digits(part: Split, test_fraction: float, seed: int) -> _Samples:
 
 @lru_cache(maxsize=1)
 def _parsed_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """scikit-learn reads them from a text of numbers, which takes longer than the training of a small trial."""
-    from sklearn.datasets import load_digits  # takes over a second, and is for this one data set alone
-
-    bunch = load_digits()
-    return bunch.images.astype(np.uint8)[:, None], bunch.target.astype(np.int64)
+    """The text of numbers that scikit-learn keeps, read without importing it, which takes over a second."""
+    package = importlib.util.find_spec("sklearn")
+    if package is None or package.origin is None:
+        raise DataError(
+            "digits are those of scikit-learn, which is not installed: `pip install scikit-learn`."
+        )
+    file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    with gzip.open(file, "rt") as numbers:
+        rows = np.loadtxt(numbers, delimiter=",", dtype=np.int64)
+    return rows[:, :-1].astype(np.uint8).reshape(-1, 1, 8, 8), rows[:, -1]
 
 
 def _images(

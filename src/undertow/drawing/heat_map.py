@@ -11,7 +11,7 @@ import altair
 import polars
 
 from undertow.core.errors import InputError
-from undertow.drawing.panels import in_panels
+from undertow.drawing.panels import LATER, in_panels, with_data
 from undertow.drawing.titles import mean_of_seeds, small_title
 
 __all__ = ["HeatMap"]
@@ -91,14 +91,12 @@ class HeatMap:
         ]
         width = self.side or max(self.cell[0] * cells[self.x].n_unique(), 240)
         height = self.side or max(self.cell[1] * cells[self.y].n_unique(), 120)
-        chart: Any = altair.layer(colours, *texts, data=altair.InlineData(values=rows))
+        chart: Any = altair.layer(colours, *texts, data=LATER)
         chart = in_panels(chart.properties(width=width, height=height), cells, column=self.column, row=None)
         if self.title is None:
-            drawn: altair.TopLevelMixin = chart
-            return drawn
+            return with_data(chart, rows)
         text = f"{self.title}; {mean_of_seeds(cells['seeds'], band=False)}"
-        titled: altair.TopLevelMixin = chart.properties(title=small_title(text))
-        return titled
+        return with_data(chart.properties(title=small_title(text)), rows)
 
     def _means(self, tidy: polars.DataFrame) -> polars.DataFrame:
         by, value = [name for name in (self.column, self.x, self.y) if name], polars.col(self.value)

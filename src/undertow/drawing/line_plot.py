@@ -11,7 +11,17 @@ import altair
 import polars
 
 from undertow.drawing.axis import Axis
-from undertow.drawing.panels import Looks, in_panels, labelled, legend_of_strokes, looks, order_of, rule
+from undertow.drawing.panels import (
+    LATER,
+    Looks,
+    in_panels,
+    labelled,
+    legend_of_strokes,
+    looks,
+    order_of,
+    rule,
+    with_data,
+)
 from undertow.drawing.titles import mean_of_seeds, small_title
 
 __all__ = ["LinePlot"]
@@ -86,16 +96,13 @@ class LinePlot:
                 vertical("mean"), tooltip=self._told(summary)
             ),
         ]
-        # Inline data: the figure's file carries all it shows.
-        chart: Any = altair.layer(*layers, data=altair.InlineData(values=summary.to_dicts()))
+        chart: Any = altair.layer(*layers, data=LATER)
         chart = chart.properties(width=self.size[0], height=self.size[1])
         chart = in_panels(chart, tidy, column=self.column, row=self.row, wrap=self.wrap)
         if self.own_y:
             chart = chart.resolve_scale(y="independent")
-        titled: altair.TopLevelMixin = chart.properties(
-            title=small_title(self._text(summary["seeds"].to_list()))
-        )
-        return titled
+        titled = chart.properties(title=small_title(self._text(summary["seeds"].to_list())))
+        return with_data(titled, summary.to_dicts())
 
     @property
     def _by(self) -> list[str]:

@@ -10,10 +10,14 @@ import polars
 
 from undertow.drawing.palette import KINDS, ORDERED
 
-__all__ = ["in_panels", "labelled", "legend_of_strokes", "looks", "order_of", "rule"]
+__all__ = ["LATER", "in_panels", "labelled", "legend_of_strokes", "looks", "order_of", "rule", "with_data"]
 
 Looks = Mapping[str, Any] | Sequence[str] | None
 """Looks by label, in the order of the legend; or the labels in order; or nothing, and the column tells."""
+
+
+LATER = altair.InlineData(values=[])
+"""The data of a chart that is being built; see ``with_data``."""
 
 
 def order_of(values: polars.Series, given: Looks = None) -> list[str]:
@@ -56,6 +60,16 @@ def legend_of_strokes(**options: Any) -> altair.Legend:
     return altair.Legend(
         symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=2.5, symbolSize=300, labelLimit=320, **options
     )
+
+
+def with_data(chart: Any, rows: list[dict[str, Any]]) -> altair.TopLevelMixin:
+    """The finished chart with the rows that it shows, so that its file carries them.
+
+    They come last: every step of building a chart copies all that it has.
+    """
+    chart.data = altair.InlineData(values=rows)
+    finished: altair.TopLevelMixin = chart
+    return finished
 
 
 def rule(at: float) -> altair.Chart:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from undertow.config.trial import TrialConfig
 from undertow.core.errors import ConfigError, StoreError
 from undertow.core.losses import labels_of_classes
 from undertow.core.tensor_files import pack
+from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
-from undertow.execution.build import build_data, build_network, build_points, build_recipe
+from undertow.execution.build import build_data, build_network, build_points, build_recipe, seed_of_data
 from undertow.execution.checkpoint import Workspace
 from undertow.execution.footprint import MEMORY_USED_UP, check_memory, is_out_of_memory
 from undertow.execution.loss_pace import LossPace
@@ -39,6 +40,7 @@ __all__ = ["GroupOutcome", "remove_work", "run_group"]
 
 _REMEMBERED = "remembered/"  # how a checkpoint tells the measures' tensors from the training's
 _RESPONSIVE = 0.25  # seconds between looks at the clock and at whether to stop
+_NEAR = 8  # of these, the most that a group takes to end a try before it stops
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def run_group(
             saved = time.monotonic()
             while not run.ended:
                 if stop():
+                    run.end_try()
                     run.save()
                     return GroupOutcome(group.id, "interrupted", 0)
                 if time.monotonic() - saved > checkpoint_seconds:
@@ -103,15 +106,13 @@ class _Run:
     def __init__(self, store: Store, group: Group, lock: Lock, device: torch.device | str | None) -> None:
         self.store, self.group, self.lock = store, group, lock
         self.began = time.monotonic()
-        first = group.trials[0]
         check_memory(group.trials)
-        self.dataset = _load(first)
-        self.points = build_points(first, self.dataset)
+        self.datasets, self.points = _loaded(group.trials)
         self.workspace = Workspace(_work_folder(store, group))
         self.records = bytearray()
         self.seconds = {"whole": 0.0, "training": 0.0, "ending": 0.0}
         self.restarts = 0
-        self._networks = [build_network(trial, self.dataset) for trial in group.trials]
+        self._networks = [build_network(*each) for each in zip(group.trials, self.datasets, strict=True)]
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._chunk = 1
 
@@ -119,14 +120,16 @@ class _Run:
     def products(self) -> float:
         """About how many multiplications a step takes."""
         parameters = sum(p.numel() for network in self._networks for p in network.parameters())
-        batch = self.group.trials[0].training.batch_size or len(self.dataset)
-        return 3.0 * parameters * min(batch, len(self.dataset))
+        samples = len(self.datasets[0])
+        return 3.0 * parameters * min(self.group.trials[0].training.batch_size or samples, samples)
 
     def start(self) -> None:
         """Go to the last checkpoint, or to the first measurement."""
         recipes = [build_recipe(trial) for trial in self.group.trials]
-        x = self.dataset.x
-        y = labels_of_classes(self.dataset.labels, loss=self.group.trials[0].training.loss)
+        loss = self.group.trials[0].training.loss
+        own = [(each.x, labels_of_classes(each.labels, loss=loss)) for each in self.datasets]
+        shared = all(each is self.datasets[0] for each in self.datasets)
+        x, y = own[0] if shared else zip(*own, strict=True)
         self.trainer = Trainer(self._networks, x, y, recipes, device=self._device)
         self.steps = self.trainer.total_steps
         self.measures = GroupMeasures(self.group.trials, self.points, self.trainer)
@@ -176,6 +179,13 @@ class _Run:
             self.seconds["ending"] = time.monotonic() - began - elapsed
         self.seconds["whole"] += time.monotonic() - began
 
+    def end_try(self) -> None:
+        """To the end of a try, where that is near: a checkpoint between two tries holds half as much."""
+        left = -self.step % self.trainer.steps_per_epoch
+        if self.trainer.revocable and left <= _NEAR * self._chunk:
+            while not self.ended and self.step % self.trainer.steps_per_epoch:
+                self.advance()
+
     def _train(self, steps: int) -> None:
         if not self.measures.observes:
             self.trainer.advance(steps)
@@ -210,14 +220,14 @@ class _Run:
             if trial.id in self.store:
                 notes += self._compare(trial, records)
                 continue
-            seeds = {"trial": trial.seed, "data": getattr(trial.data, "seed", None)}
+            seeds = {"trial": trial.seed, "data": seed_of_data(trial)}
             finished.append(
                 FinishedTrial(
                     config=trial,
                     records=records,
                     weights=pack(self.trainer.network(index).state_dict()) if keep_weights else None,
                     status=_status(member),
-                    provenance={**common, "seeds": seeds},
+                    provenance={**common, "data": _origin(self.datasets[index]), "seeds": seeds},
                     examples=examples.get(index),
                 )
             )
@@ -230,18 +240,18 @@ class _Run:
         kept = [i for i, member in enumerate(self.trainer.members()) if member.status != "diverged"]
         if not count or not kept:
             return {}
-        networks = [self.trainer.network(index) for index in kept]
-        return dict(zip(kept, adversarial_examples(networks, self.points, count=count), strict=True))
+        found: dict[int, bytes] = {}
+        own = self.points[self.group.trials[0].probe.split]
+        for points in {id(each): each for each in own}.values():
+            members = [index for index in kept if own[index] is points]
+            networks = [self.trainer.network(index) for index in members]
+            found |= zip(members, adversarial_examples(networks, points, count=count), strict=True)
+        return found
 
     def _provenance(self) -> dict[str, Any]:
         size = len(self.group.trials)
         return {
             **environment(),
-            "data": {
-                "name": self.dataset.name,
-                "checksum": self.dataset.checksum,
-                "samples": len(self.dataset),
-            },
             "group": {"id": self.group.id, "size": size},
             "cost": {
                 "seconds": self.seconds["whole"] / size,
@@ -264,6 +274,22 @@ class _Run:
             f"trial {trial.id} was computed again with its group and gave other records than those stored, "
             "which are kept: the software or hardware has changed since (see provenance.json)."
         ]
+
+
+def _loaded(trials: Sequence[TrialConfig]) -> tuple[list[Dataset], dict[Split | None, list[Dataset]]]:
+    """What each trial is trained on, and by split measured on: one object where trials share it."""
+    splits = dict.fromkeys((trials[0].probe.split, *trials[0].probe.splits))
+    found: dict[int | None, tuple[Dataset, dict[Split | None, Dataset]]] = {}
+    for trial in trials:  # of one group, whose data differ in nothing but their seed
+        if (seed := seed_of_data(trial)) not in found:
+            dataset = _load(trial)
+            found[seed] = dataset, {each: build_points(trial, dataset, each) for each in splits}
+    both = [found[seed_of_data(trial)] for trial in trials]
+    return [each for each, _ in both], {split: [each[split] for _, each in both] for split in splits}
+
+
+def _origin(dataset: Dataset) -> dict[str, Any]:
+    return {"name": dataset.name, "checksum": dataset.checksum, "samples": len(dataset)}
 
 
 def _load(trial: TrialConfig) -> Dataset:

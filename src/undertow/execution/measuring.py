@@ -11,8 +11,9 @@ from torch import Tensor
 
 from undertow.config.trial import TrialConfig
 from undertow.core.precision import matmul_precision
+from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
-from undertow.measures.reading import Measure, informed
+from undertow.measures.reading import Measure, Reading, informed
 from undertow.probe.batched import read_batched
 from undertow.probe.records import Record
 from undertow.probe.schedule import Schedule
@@ -24,23 +25,38 @@ __all__ = ["GroupMeasures"]
 
 
 class GroupMeasures:
-    """What is measured of the networks that a trainer holds, on points that are put on its device once.
+    """What is measured of the networks that a trainer holds, each on its points, which are put on its device once.
 
     The trainer must stand at the start of training: measures with a memory begin there. ``seconds`` is what each
     measure has taken so far, by its name.
     """
 
-    def __init__(self, trials: Sequence[TrialConfig], points: Dataset, trainer: Trainer) -> None:
+    def __init__(
+        self,
+        trials: Sequence[TrialConfig],
+        points: Mapping[Split | None, Sequence[Dataset]],
+        trainer: Trainer,
+    ) -> None:
         self._trials, self._trainer = trials, trainer
         self._networks = [trainer.network(index, shared=True) for index in range(len(trials))]
+        probe = trials[0].probe
+        # Of every measure and network: networks on the same points are measured together.
+        self._sets = [[id(each) for each in points[split]] for split in probe.splits]
         like = next(self._networks[0].parameters())
-        self._x, self._y = points.x.to(like), points.labels.to(like.device)
-        pairs = [(informed(measure, points.details), every) for measure, every in trials[0].probe.build()]
+        self._points = {
+            id(each): (each.x.to(like), each.labels.to(like.device))
+            for split in dict.fromkeys(probe.splits)
+            for each in points[split]
+        }
+        pairs = probe.build()
         self._schedules = [
             Schedule(every, steps_per_epoch=max(trainer.steps_per_epoch, 1)) for _, every in pairs
         ]
-        self._measures = [self._followed(measure) for measure, _ in pairs]
-        self._limits = [each.get("limit") for each in trials[0].probe.measures]
+        self._measures = [
+            self._followed(measure, points[split])
+            for (measure, _), split in zip(pairs, probe.splits, strict=True)
+        ]
+        self._names, self._limits = probe.names, [each.get("limit") for each in probe.measures]
         self.observes = any(True for _ in self._observing())
         self.seconds: dict[str, float] = {}
         self._seen = [-1] * len(trials)  # each network's steps when it was last measured
@@ -53,14 +69,15 @@ class GroupMeasures:
         if trainer.revocable:
             self._remember()
 
-    def _followed(self, measure: Measure) -> Measure | list[Measure]:
-        """The measure, or one tracker per network where it has a memory of the training."""
-        if not remembers(measure):
-            return measure
-        x, y = self._trainer.data
+    def _followed(self, measure: Measure, points: Sequence[Dataset]) -> list[Measure]:
+        """The measure of each network, told what its data know, or a tracker where it has a memory of the training."""
+        told = {id(each): informed(measure, each.details) for each in points}
+        own = [told[id(each)] for each in points]
+        if not remembers(own[0]):
+            return own
         return [
-            begin_tracking(measure, self._trainer.network(index), x, y, learning_rate=rate)
-            for index, rate in enumerate(self._trainer.first_rates())
+            begin_tracking(each, self._trainer.network(index), *self._trainer.data(index), learning_rate=rate)
+            for index, (each, rate) in enumerate(zip(own, self._trainer.first_rates(), strict=True))
         ]
 
     def next(self, step: int) -> int:
@@ -76,7 +93,7 @@ class GroupMeasures:
         """Tell the measures with a memory what became of the last step; called after every one."""
         steps = self._trainer.taken()
         for measure in self._measures:
-            for own, network, taken in zip(_each(measure), self._networks, steps, strict=False):
+            for own, network, taken in zip(measure, self._networks, steps, strict=True):
                 if isinstance(own, Tracked) and own.observes and taken is not None:
                     if not taken.accepted:
                         own.tracker.restore(self._before[id(own)])
@@ -127,7 +144,7 @@ class GroupMeasures:
         level = self._schedules[place].level
         if level is None or now is None:
             return False
-        row = 0 if level[0] == "loss" else 1
+        row = 0 if level == "loss" else 1
         return self._schedules[place].passed(float(self._levels[row, place, member]), float(now[row, member]))
 
     def _read(
@@ -146,7 +163,6 @@ class GroupMeasures:
         if not members:
             return bytes(records)
         step, epoch = self._trainer.steps()[members[0]], self._trainer.epochs()[members[0]]
-        networks = [self._networks[index] for index in members]
         for place, (measure, schedule, limit) in enumerate(
             zip(self._measures, self._schedules, self._limits, strict=True)
         ):
@@ -156,14 +172,14 @@ class GroupMeasures:
             if now is not None:
                 self._levels[:, place, members] = now[:, members]
             began = time.monotonic()
-            chosen = measure if callable(measure) else [measure[index] for index in members]
-            name = _each(measure)[0].name
-            x, y = self._x[:limit], self._y[:limit]
-            with matmul_precision("float32"):
-                found = read_batched(chosen, networks, x, y)
-            for index, readings in zip(members, found, strict=True):
+            name = self._names[place]
+            found: dict[int, list[Reading]] = {}
+            for alike in self._on_the_same_points(members, self._sets[place]):
+                x, y = self._points[self._sets[place][alike[0]]]
+                found |= self._readings(measure, alike, x[:limit], y[:limit])
+            for index in members:
                 trial = self._trials[index].id
-                records += encode_all(Record(trial, step, epoch, name, *reading) for reading in readings)
+                records += encode_all(Record(trial, step, epoch, name, *reading) for reading in found[index])
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
         for index, told in self._told(members if records or self._trainer.revocable else ()):
             trial = self._trials[index].id
@@ -171,6 +187,21 @@ class GroupMeasures:
                 Record(trial, step, epoch, "steps", key, value) for key, value in told.items()
             )
         return bytes(records)
+
+    @staticmethod
+    def _on_the_same_points(members: Sequence[int], sets: Sequence[int]) -> Iterator[list[int]]:
+        for points in dict.fromkeys(sets[index] for index in members):
+            yield [index for index in members if sets[index] == points]
+
+    def _readings(
+        self, measure: Sequence[Measure], members: Sequence[int], x: Tensor, y: Tensor
+    ) -> dict[int, list[Reading]]:
+        """What a measure reads of networks on the same points."""
+        own = [measure[index] for index in members]
+        with matmul_precision("float32"):
+            chosen = own if isinstance(own[0], Tracked) else own[0]
+            found = read_batched(chosen, [self._networks[index] for index in members], x, y)
+        return dict(zip(members, found, strict=True))
 
     def _is_due(self, schedule: Schedule, step: int, member: int) -> bool:
         """Whether the step is measured, or where networks stand at ends of epochs alone, any since the last one was."""
@@ -202,7 +233,7 @@ class GroupMeasures:
         """Give the trackers their tensors back, on the trainer's device."""
         if self._by_level:
             self._levels = state["levels"].clone().cpu()
-        here = {name: tensor.to(self._x.device) for name, tensor in state.items() if name != "levels"}
+        here = {name: tensor.to(self._trainer.device) for name, tensor in state.items() if name != "levels"}
         restore_all(self._keyed(), {name: t for name, t in here.items() if not name.startswith("before/")})
         self._before = {
             id(own): {
@@ -218,16 +249,12 @@ class GroupMeasures:
     def _observing(self) -> Iterator[Tracked]:
         """The trackers that are shown every step."""
         for measure in self._measures:
-            yield from (own for own in _each(measure) if isinstance(own, Tracked) and own.observes)
+            yield from (own for own in measure if isinstance(own, Tracked) and own.observes)
 
     def _keyed(self) -> dict[str, Measure]:
         """Every tracker by a name that no other has: the measure's place in the list, and the member."""
         return {
             f"{place}/{member}": own
             for place, measure in enumerate(self._measures)
-            for member, own in enumerate(_each(measure))
+            for member, own in enumerate(measure)
         }
-
-
-def _each(measure: Measure | list[Measure]) -> list[Measure]:
-    return measure if isinstance(measure, list) else [measure]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss, log_mean_loss
 from undertow.core.outputs import OutputChoice
-from undertow.core.scoring import LossName, chosen_parameters, margins_of, scores_of, scoring_copy
+from undertow.core.scoring import LossName, chosen_parameters, in_double, margins_of, scores_of, scoring_copy
 from undertow.core.sections import NonNegative, Text
 from undertow.core.status import Status
 from undertow.measures.homogeneity import homogeneity_of
@@ -108,7 +108,8 @@ def margins(
     """
     if tolerance < 0:
         raise InputError(f"tolerance = {tolerance!r} must be 0 or more.")
-    copied = scoring_copy(net, dtype, output=output)
+    looked_at = output is None and dtype == torch.float64
+    copied = in_double(net) if looked_at else scoring_copy(net, dtype, output=output)
     points = x.to(next(copied.parameters())) if x.is_floating_point() else x
     chosen = chosen_parameters(copied, parameters)
     scores = scores_of(copied, points, chunk=chunk).double()

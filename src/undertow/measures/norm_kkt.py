@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from undertow.core.scoring import chosen_parameters, double_copy, margins_of, pair_gaps, scores_of
+from undertow.core.scoring import chosen_parameters, in_double, margins_of, pair_gaps, scores_of
 from undertow.core.sections import Text
 from undertow.core.status import Status
 from undertow.measures.named_measure import NamedMeasure
@@ -133,7 +133,7 @@ class NormKkt(NamedMeasure):
     parameters: tuple[Text, ...] = ()
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
-        copied, points = double_copy(net), x.double()
+        copied, points = in_double(net), x.double()
         theta = chosen_parameters(copied, self.parameters)
         scores = scores_of(copied, points)
         values, labels, named = margins_of(scores, labels_for(self, y), "auto")

@@ -214,6 +214,22 @@ class PairGradients:
             for name in found[0]
         }
 
+    def rows(self, pairs: Pairs) -> Tensor:
+        """The gradients of these pairs as they are, (n, P), in the order of ``flat``: for small networks."""
+        parts = [torch.einsum("nta,ntb->nab", f.slopes, f.inputs) for f in self.factors(pairs).values()]
+        return torch.cat([part.flatten(1) for part in parts], dim=1)
+
+    def flat(self, vector: Mapping[str, Tensor]) -> Tensor:
+        """A vector by names of parameters as one of P numbers, in the order of ``rows``."""
+        parts = []
+        for name, module in self._layers.items():
+            own = [
+                vector[each].flatten(1) if vector[each].dim() > 1 else vector[each][:, None]
+                for each in self._own(name, module)
+            ]
+            parts.append(torch.cat(own, dim=1).flatten())
+        return torch.cat([*parts, *(vector[name].flatten() for name in self._rest)])
+
     def _factors(self, pairs: Pairs) -> dict[str, GradientFactor]:
         inputs: dict[str, Tensor] = {}
         outputs: dict[str, Tensor] = {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from undertow.models.initialisation import allocated
+
 __all__ = ["ChannelNorm", "Convolution", "convolution"]
 
 
@@ -54,4 +56,4 @@ def convolution(
     # Made on the meta device: its weights are drawn later, from the generator, and not from the global state.
     options = {"stride": stride, "padding": size // 2, "bias": False, "dtype": dtype}
     layer = Convolution(inputs, outputs, size, **options, device="meta")  # type: ignore[arg-type]
-    return layer.to_empty(device="cpu")
+    return allocated(layer)

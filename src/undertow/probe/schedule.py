@@ -13,7 +13,8 @@ __all__ = ["LEVELS", "Every", "Schedule"]
 
 Every = Literal["epoch", "log", "ends", "end"] | int | str
 _WORDS = ("epoch", "log", "ends", "end", "decade")
-LEVELS = r"^(?:(\d{1,4}(?:\.\d{1,4})?) )?(time-)?decades?$"
+_NUMBER = r"\d{1,4}(?:\.\d{1,4})?"
+LEVELS = rf"^(?:({_NUMBER}) |at ({_NUMBER}(?:, {_NUMBER}){{0,99}}) )?(time-)?decades?$"
 _LOOKS = 8  # steps, at least, between two looks at the loss
 _NEVER = 2**62
 
@@ -29,7 +30,8 @@ class Schedule:
 
     ``"decade"``, ``"10 decades"``: whenever the training loss has passed the next power of ten, or the tenth; and
     ``"0.5 time-decades"``: the same of t = Σ η. Steps alone do not tell that, so whoever trains asks ``passed`` after
-    every epoch (where these are short, every eighth step or so), which ``next`` gives.
+    every epoch (where these are short, every eighth step or so), which ``next`` gives. ``"at 10, 15.12 decades"``: when
+    the loss has passed 10^-10 and 10^-15.12, and not before training.
 
     >>> Schedule("log").upto(20)
     [0, 1, 2, 3, 4, 5, 6, 8, 9, 11, 13, 16, 19]
@@ -40,7 +42,9 @@ class Schedule:
     >>> Schedule("ends").upto(9), Schedule("end").upto(9)
     ([0], [])
     >>> Schedule("10 decades").level, Schedule("10 decades").passed(-19.9, -20.3)
-    (('loss', 10.0), True)
+    ('loss', True)
+    >>> Schedule("at 5, 12.5 decades").passed(-5.1, -12.4), Schedule("at 5, 12.5 decades").passed(-5.1, -12.6)
+    (False, True)
     """
 
     every: Every
@@ -58,27 +62,44 @@ class Schedule:
             raise InputError(f"steps_per_epoch = {self.steps_per_epoch!r}: an epoch has at least one step.")
 
     @property
-    def level(self) -> tuple[Literal["loss", "time"], float] | None:
-        """What is measured at every so many decades of what; None where steps decide."""
+    def level(self) -> Literal["loss", "time"] | None:
+        """What is measured by decades of what; None where steps decide."""
         found = re.match(LEVELS, self.every) if isinstance(self.every, str) else None
-        if found is None or float(found[1] or 1) == 0:
+        if found is None or (found[1] is not None and float(found[1]) == 0):
             return None
-        return "time" if found[2] else "loss", float(found[1] or 1)
+        return "time" if found[3] else "loss"
 
     def passed(self, before: float, now: float) -> bool:
-        """Whether between two decimal logarithms, of the loss or of t, a level lies that is to be measured."""
+        """Whether between two decimal logarithms, of the loss or of t, a level lies that is to be measured.
+
+        ``before`` is infinite where nothing has been measured yet.
+        """
         if self.level is None or math.isnan(now) or now == before:
             return False
-        quantity, size = self.level
-        if math.isinf(before):
+        down = -1 if self.level == "loss" else 1
+        if math.isinf(before) and not self._listed:
             return math.isfinite(now)
-        down = -1 if quantity == "loss" else 1
-        return math.floor(down * now / size) > math.floor(down * before / size)
+        return self._levels_above(down * now) > (
+            0 if math.isinf(before) else self._levels_above(down * before)
+        )
+
+    @property
+    def _listed(self) -> tuple[float, ...]:
+        """The levels, where each was given."""
+        found = re.match(LEVELS, self.every) if isinstance(self.every, str) else None
+        return tuple(map(float, found[2].split(", "))) if found and found[2] else ()
+
+    def _levels_above(self, depth: float) -> int:
+        """How many levels are passed at so many decades, counted from one that does not matter."""
+        if self._listed:
+            return sum(level <= depth for level in self._listed)
+        found = re.match(LEVELS, str(self.every))
+        return math.floor(depth / float((found and found[1]) or 1))
 
     def due(self, step: int) -> bool:
         """Whether ``step`` (completed steps so far) is measured; at decades, for step 0 alone."""
         if self.level is not None:
-            return step == 0
+            return step == 0 and not self._listed
         return self.every != "end" if step == 0 else self.next(step - 1) == step
 
     def next(self, step: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from undertow.core.compiling import compiled
 from undertow.core.errors import InputError
 from undertow.core.precision import deterministic_convolutions, matmul_precision
 from undertow.training.batches_of_a_recipe import batches_for
@@ -30,7 +31,8 @@ class Trainer:
     """Trains M networks together, with the results each would have alone up to rounding.
 
     ``networks`` share an architecture and ``recipes`` everything but learning rate and seed; x (N, …) and
-    y (N,) are put on ``device`` (by default where x is) once. The networks given are not changed.
+    y (N,) are put on ``device`` (by default where x is) once. The networks given are not changed. Where x and y are
+    sequences, each network has the data set of its place; all are of one shape.
 
     Fully connected networks run on stacked weights with gradients written by hand, any other architecture
     through one module applied over them. Members that visit the samples in the same order share every batch. On a
@@ -54,8 +56,8 @@ class Trainer:
     def __init__(
         self,
         networks: Sequence[nn.Module],
-        x: Tensor,
-        y: Tensor,
+        x: Tensor | Sequence[Tensor],
+        y: Tensor | Sequence[Tensor],
         recipes: Sequence[Recipe],
         *,
         device: torch.device | str | None = None,
@@ -65,7 +67,7 @@ class Trainer:
                 f"There are {len(networks)} networks and {len(recipes)} recipes: pass one for each."
             )
         recipe = self._recipe = shared_recipe(recipes)
-        place = x.device if device is None else torch.device(device)
+        place = (x if isinstance(x, Tensor) else x[0]).device if device is None else torch.device(device)
         ensemble = stack_networks(
             networks,
             frozen=recipe.frozen,
@@ -83,6 +85,7 @@ class Trainer:
         self._looked_at = 0
         self.device = place
         self.step = 0
+        self.spared = 0  # of these, steps of hopeless tries that were not made
         self.apart = self.revocable or recipe.stop_below is not None
         self._first_rates = self._step.effective_rates()
         self._settled: list[StepTaken | None] | None = None  # what became of a try that has just ended
@@ -173,10 +176,9 @@ class Trainer:
             moved = [runs and steps == self.step for runs, steps in both]
         return [StepTaken(rate) if goes else None for rate, goes in zip(rates, moved, strict=True)]
 
-    @property
-    def data(self) -> tuple[Tensor, Tensor]:
-        """Samples and labels as they are trained on, on the device."""
-        return self._batches.x, self._batches.y
+    def data(self, index: int) -> tuple[Tensor, Tensor]:
+        """Samples and labels that a member is trained on, on the device."""
+        return self._batches.of(index)
 
     def network(self, index: int, *, shared: bool = False) -> nn.Module:
         """One member in eval mode, with its present weights or those it diverged with.
@@ -234,7 +236,8 @@ class Trainer:
         if self.step % self._batches.per_epoch:
             if self.step % every or not bool(attempts.over.all()):
                 return
-            self.step += -self.step % self._batches.per_epoch
+            left = -self.step % self._batches.per_epoch
+            self.step, self.spared = self.step + left, self.spared + left
             self._step.count.fill_(self.step)
         rates = self._step.effective_rates()
         trying = (~self._step.watch.out & ~attempts.waiting).tolist()
@@ -278,9 +281,8 @@ class Trainer:
         self._may_capture = False
         self._batches.turn_to(self.step, self._standing.turns())
         step, batches = self._step, self._batches
-        self._replay = capture(
-            lambda: step.take(*batches.picked(step.count)), changed=list(step.tensors().values())
-        )
+        picked = compiled(batches.picked) if self._recipe.compiled else batches.picked
+        self._replay = capture(lambda: step.take(*picked(step.count)), changed=list(step.tensors().values()))
 
     def _look(self) -> None:
         """Ask the device who diverged and who has kept how much, which waits for it."""

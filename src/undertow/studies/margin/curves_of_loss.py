@@ -35,9 +35,15 @@ def against_loss(
 
 
 def with_time(table: polars.DataFrame, frame: polars.DataFrame, *, by: Sequence[str]) -> polars.DataFrame:
-    """The same with ``log_time`` = log Σ η of the effective steps."""
-    times = measured(frame, "steps", "log_time", what="the time t = Σ η")
-    return table.join(times.select(*by, "step", log_time="value"), on=[*by, "step"])
+    """The same with ``log_time`` = log t, t = Σ η of the effective steps −η ∇𝓛.
+
+    Records have the steps −η ∇(𝓛/n) that training takes: their η is n times that, and n is what tells both losses apart.
+    """
+    rows = side_by_side(frame, "steps", by=[*by, "step"], what="the time t = Σ η").drop_nulls("log_time")
+    summed = measured(frame, "margins", "log10-loss").select(*by, "step", summed="value")
+    log_n = math.log(10) * (polars.col("summed") - polars.col("log10_loss"))
+    times = rows.join(summed, on=[*by, "step"]).select(*by, "step", log_time=polars.col("log_time") - log_n)
+    return table.join(times, on=[*by, "step"])
 
 
 def fallen(table: polars.DataFrame, value: str, *, by: Sequence[str]) -> polars.DataFrame:

@@ -46,10 +46,12 @@ def slab_margin(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
                 "margins",
                 "linear-likeness",
                 {"name": "margin-basin", "steps": size.steps, "every": "end"},
+                {"name": "coordinate-margin", "every": "end", "only": {"std": size.starts[0]}},
             ],
             "every": "log",
         },
         "grid": {"std": size.starts, "seed": list(range(10))},
+        "own_data": True,
     }
 
 

@@ -17,8 +17,8 @@ _SIZES = by_scale(
     starts=([0.01, 0.5], [0.01, 0.5], [0.001, 0.01, 0.1, 1.0]),
     epochs=(800, 10000, 100000),
     stop=(-30.0, -300.0, -1000.0),
-    every=("10 decades", "log", "log"),
-    points=(3, 5, 20),
+    every=("15 decades", "at 0.5, 1, 2, 4, 10, 30, 100, 300 decades", "log"),
+    points=(2, 3, 20),
     length=(0.1, 0.05, 0.02),
 )
 
@@ -52,6 +52,7 @@ def _narrow(scale: Scale, data: dict[str, Any], *, fixed: bool, grid: dict[str, 
             "every": size.every,
         },
         "grid": {**grid, "std": size.starts, "seed": list(range(10))},
+        "own_data": True,
     }
 
 

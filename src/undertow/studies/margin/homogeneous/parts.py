@@ -18,11 +18,11 @@ _SIZES = by_scale(
     width=(16, 16, 64),
     epochs=(4000, 40000, 400000),
     stop=(-20.0, -100.0, -1000.0),
-    every=("1 decades", "2 decades", "10 decades"),
+    every=("3 decades", "5 decades", "10 decades"),
     far=(-100.0, -1000.0, -10000.0),
-    seldom=("10 decades", "20 decades", "200 decades"),
-    often=("3 decades", "3 decades", "10 decades"),
-    fall=(0.5, 0.2, 0.1),
+    seldom=("25 decades", "100 decades", "200 decades"),
+    often=("6 decades", "10 decades", "10 decades"),
+    fall=(1.0, 0.2, 0.1),
     longest=(0.02, 0.002, 0.002),
     lengths=([0.4, 0.2, 0.1], [0.2, 0.1, 0.05, 0.02], [0.2, 0.1, 0.05, 0.02, 0.01]),
 )
@@ -53,6 +53,7 @@ def monotone(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "training": _training(size, optimizer="normalised-gd", learning_rate=size.lengths[-1]),
         "probe": {"measures": ["margins", "direction"], "every": size.every},
         "grid": {"n": [size.n], "learning_rate": list(size.lengths), "seed": list(range(10))},
+        "own_data": True,
     }
 
 
@@ -114,6 +115,7 @@ def _rates(order: int) -> Callable[[Scale, str], dict[str, Any]]:
             "training": _training(size, **_steady(size, 0.01), stop_below=3 * size.stop),
             "probe": {"measures": ["margins"], "every": size.often},
             "grid": {"widths": [[size.width] * (order - 1)], "seed": list(range(10))},
+            "own_data": True,
         }
 
     return rates

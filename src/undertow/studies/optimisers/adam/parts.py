@@ -43,6 +43,7 @@ def epsilon(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "training": {**trained_by("adam", size.steps, loss="logistic"), "optimizer": optimizer},
         "probe": {"measures": measures, "every": size.every},
         "grid": {"epsilon": list(EPSILONS), "seed": SEEDS[scale]},
+        "own_data": True,
     }
 
 
@@ -55,6 +56,7 @@ def memory(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "training": trained_by("adam", size.steps, loss="logistic"),
         "probe": {"measures": _MARGINS, "every": size.every},
         "grid": {"beta2": list(MEMORIES), "seed": SEEDS[scale]},
+        "own_data": True,
     }
 
 
@@ -83,6 +85,7 @@ def single(
             "every": 10 * size.samples,
         },
         "grid": {**(axis or {}), "seed": SEEDS[scale]},
+        "own_data": True,
     }
 
 

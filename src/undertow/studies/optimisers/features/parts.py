@@ -43,6 +43,7 @@ def clusters(scale: Scale, variant: str, *, rule: str) -> dict[str, Any]:  # noq
         "training": trained_by(rule, size.steps, loss="logistic", rate=rate, frozen=frozen, stop_below=-2.0),
         "probe": {"measures": [{"name": "feature-cosines", "pairs": False}, "loss"], "every": "end"},
         "grid": {"seed": SEEDS[scale]},
+        "own_data": True,
     }
 
 

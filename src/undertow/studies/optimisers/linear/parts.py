@@ -31,6 +31,7 @@ def linear(scale: Scale, variant: str, *, rule: str, classes: int) -> dict[str, 
         "training": trained_by(rule, steps, loss="logistic" if classes == 2 else "cross-entropy"),
         "probe": {"measures": measures, "every": size.every},
         "grid": {"seed": SEEDS[scale]},
+        "own_data": True,
     }
 
 

@@ -38,6 +38,7 @@ def _shared(scale: Scale) -> dict[str, Any]:
         "data": {"name": "d-binary", "n": size.n, "d": size.d, "k": 4},
         "model": two_layer(size.width, 0.1),
         "grid": {"seed": SEEDS[scale]},
+        "own_data": True,
     }
 
 
