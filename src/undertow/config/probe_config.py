@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ProbeConfig"]
 
+_Words = Literal["epoch", "log", "doublings", "ends", "end"]
+
 
 class ProbeConfig(Section):
     """What is measured, how often, and on which points.
 
-    ``every`` is "epoch", "log", a number of steps, "ends" (before training and after it) or "end"; by the training loss
-    "decade" or "10 decades", and by t = Σ η "0.5 time-decades" (see ``undertow.probe.Schedule``). A measure may
-    have its own: ``{"name": "robust-accuracy", "every": "end"}``. At the end of training everything is measured.
+    ``every`` is "epoch", "log", "doublings", a number of steps, "ends" (before training and after it) or "end"; by the
+    training loss "decade" or "10 decades", and by t = Σ η "0.5 time-decades" (see ``undertow.probe.Schedule``). A
+    measure may have its own: ``{"name": "robust-accuracy", "every": "end"}``. At the end of training everything is measured.
     A costly measure may have its own ``limit`` too: it then takes the first of the points only. In a grid
     ``{"name": …, "only": {"activation": "relu"}}`` is taken of the trials with these settings alone, which are named
     like the axes of a grid.
@@ -33,7 +35,7 @@ class ProbeConfig(Section):
     """
 
     measures: tuple[dict[str, Any], ...] = ({"name": "loss", "kind": "auto"},)
-    every: Literal["epoch", "log", "ends", "end"] | Count | Annotated[str, Field(pattern=LEVELS)] = "epoch"
+    every: _Words | Count | Annotated[str, Field(pattern=LEVELS)] = "epoch"
     limit: Count | None = None
     split: Literal["train", "test", "all"] | None = None
     examples: Annotated[int, Field(strict=True, ge=0, le=64)] = 0

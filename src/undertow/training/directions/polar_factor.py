@@ -53,9 +53,9 @@ def polar_by_products(tall: Tensor) -> Tensor:
     """UVᵀ of matrices (M, p, q) in float64 with p ≥ q, whose entries are about 1; 0 for a matrix of zeros.
 
     X ← aX + bX(XᵀX) + cX(XᵀX)² from X = 2G/‖G‖_F, with numbers (a, b, c) for each step that bring all singular values
-    as near to 1 as one step can (Amsel, Persson, Musco & Gower 2025, The Polar Express), short of making large ones small
-    again, whose vectors rounding would disturb. After eighteen steps those above 10⁻⁸ of ‖G‖_F are 1 to rounding, and
-    what rounding makes of exact zeros is still about 0.
+    as near to 1 as one step can (Amsel, Persson, Musco & Gower 2025, The Polar Express), short of making large ones
+    small again, whose vectors rounding would disturb. After eighteen steps those above 10⁻⁸ of ‖G‖_F are 1 to rounding,
+    and what rounding makes of exact zeros is still about 0.
 
     >>> polar_by_products(torch.tensor([[[3.0, 0.0], [0.0, -1e-6]]], dtype=torch.float64)).round(decimals=6).tolist()
     [[[1.0, 0.0], [0.0, -1.0]]]
