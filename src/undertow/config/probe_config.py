@@ -25,8 +25,8 @@ class ProbeConfig(Section):
 
     ``every`` is "epoch", "log", "doublings", a number of steps, "ends" (before training and after it) or "end"; by the
     training loss "decade" or "10 decades", and by t = Σ η "0.5 time-decades" (see ``undertow.probe.Schedule``). A
-    measure may have its own: ``{"name": "robust-accuracy", "every": "end"}``. At the end of training everything is measured.
-    A costly measure may have its own ``limit`` too: it then takes the first of the points only. In a grid
+    measure may have its own: ``{"name": "robust-accuracy", "every": "end"}``. At the end of training everything is
+    measured. A costly measure may have its own ``limit`` too: it then takes the first of the points only. In a grid
     ``{"name": …, "only": {"activation": "relu"}}`` is taken of the trials with these settings alone, which are named
     like the axes of a grid.
     The points are the first ``limit`` of the points trained on, or of another ``split`` of the same data, with

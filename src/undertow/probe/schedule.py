@@ -24,8 +24,8 @@ class Schedule:
 
     ``"epoch"``: the last step of every epoch. An integer k: every k-th step. ``"log"``: the steps
     ⌊2^(j/4)⌋, four to each doubling, so that a long training and its first moments are both seen; ``"doublings"``: one
-    to each. ``"ends"``: before training and after it. ``"end"``: after it alone. When training is over, no schedule can know: whoever
-    runs it says so.
+    to each. ``"ends"``: before training and after it. ``"end"``: after it alone. When training is over, no schedule can
+    know: whoever runs it says so.
 
     ``"decade"``, ``"10 decades"``: whenever the training loss has passed the next power of ten, or the tenth; and
     ``"0.5 time-decades"``: the same of t = Σ η. Steps alone do not tell that, so whoever trains asks ``passed`` after
