@@ -14,7 +14,7 @@ __all__ = ["BINARY", "CLASSES", "PARTS"]
 BINARY = ("gd", "momentum", "sign", "coordinate", "adam", "uncorrected", "adamw", "signum")
 """With one row of weights spectral descent is gradient descent."""
 CLASSES = ("gd", "momentum", "sign", "coordinate", "spectral", "adam", "signum", "muon", "polar")
-_SIZES = by_scale(n=(20, 40, 100), d=(8, 10, 20), steps=(60, 8000, 16000), every=(15, "log", "log"))
+_SIZES = by_scale(n=(20, 40, 100), d=(8, 10, 20), steps=(60, 8000, 16000), every=(20, "log", "log"))
 
 
 def linear(scale: Scale, variant: str, *, rule: str, classes: int) -> dict[str, Any]:  # noqa: ARG001

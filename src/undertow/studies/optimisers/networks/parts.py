@@ -27,6 +27,7 @@ _SIZES = by_scale(
     width=(4, 12, 16),
     deep=(4, 16, 16),
     steps=(64, 2**14, 2**15),
+    every=(32, "doublings", "doublings"),
     most=(300, 12000, 20000),
     points=(2, 6, 8),
     stop=(-3.1, -18.0, -18.0),
@@ -60,7 +61,7 @@ def long(scale: Scale, variant: str, *, rule: str, deep: bool = False) -> dict[s
         **_shared(scale),
         **three,
         "training": trained_by(rule, size.steps, loss="logistic", rate=rate),
-        "probe": {"measures": measures, "every": "doublings"},
+        "probe": {"measures": measures, "every": size.every},
         "group_size": 2 * size.at_once,
     }
 
