@@ -28,7 +28,9 @@ _AGAIN = (
     "after a first run networks were made wider, since some had died, and were trained longer; "
     "slopes at kinks are free since; no line was moved"
 )
-_FURTHER = "after a first run networks were made wider, since some had died, and trained further; no line was moved"
+_FURTHER = (
+    "after a first run networks were made wider, since some had died, and trained further; no line was moved"
+)
 
 CLAIMS = Claims(_HOMOGENEOUS)
 
