@@ -75,3 +75,18 @@ def test_data_sets_that_do_not_fit_are_a_sentence() -> None:
         Trainer(networks, x[:2], y[:2], how)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"one shape, and there are \(21, 2, 4, 4\) and \(20, 2, 4, 4\)"):
         Trainer(networks, [*x[:2], x[2][:20]], [*y[:2], y[2][:20]], how)  # type: ignore[list-item]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_data_of_their_own_are_the_same_on_cuda(setting: str) -> None:
+    networks, how = (
+        [cases.ARCHITECTURES["dense-relu"](seed) for seed in range(3)],
+        recipes(**SETTINGS[setting]),
+    )
+    x, y = map(list, zip(*map(problem, range(3)), strict=True))
+    here, there = (trained(Trainer(networks, x, y, how, device=place)) for place in ("cpu", "cuda"))  # type: ignore[arg-type]
+    for index in range(3):
+        for name, weight in weights(here.network(index)).items():
+            found = weights(there.network(index))[name].cpu()
+            torch.testing.assert_close(found, weight, rtol=1e-7, atol=1e-9)

@@ -201,6 +201,21 @@ class PairGradients:
         slopes[rows, pairs.rivals] -= 1.0
         return slopes
 
+    def rows(self, pairs: Pairs) -> Tensor:
+        """∇q_c as the rows of a matrix (n, P), parameters one after the other: for networks of a few thousand."""
+        parts: dict[str, Tensor] = {}
+        for name, factor in self.factors(pairs).items():
+            dense = torch.einsum("nta,ntb->nab", factor.slopes, factor.inputs).reshape(len(pairs), -1)
+            layer = self._layers.get(name)
+            owned = self._rest if layer is None else self._own(name, layer)
+            if layer is not None and len(owned) == 2:  # a row of weights with its bias behind it
+                wide = dense.view(len(pairs), len(self.weights[owned[1]]), -1)
+                parts |= {owned[0]: wide[..., :-1].flatten(1), owned[1]: wide[..., -1]}
+            else:
+                sizes = [self.weights[each].numel() for each in owned]
+                parts |= dict(zip(owned, torch.split(dense, sizes, dim=1), strict=True))
+        return torch.cat([parts[name] for name in self.weights], dim=1)
+
     # The Gram matrix
 
     def factors(self, pairs: Pairs) -> dict[str, GradientFactor]:

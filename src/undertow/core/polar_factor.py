@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from undertow.training.directions.direction import divided
-
 __all__ = ["polar_by_products", "polar_factor"]
 
 _NOTHING = 1e-10  # of the largest: what rounding makes of exact zeros
@@ -34,12 +32,18 @@ def polar_factor(matrix: Tensor) -> Tensor:
     """
     wide = matrix.shape[-1] > matrix.shape[-2]
     tall = (matrix.mT if wide else matrix).double()
-    tall = divided(tall, tall.flatten(1).abs().amax(1))  # first: squares of small entries would vanish
+    tall = _divided(
+        tall, tall.abs().amax((1, 2), keepdim=True)
+    )  # first: squares of small entries would vanish
     if tall.shape[-1] == 1:
-        factor = divided(tall, tall.flatten(1).norm(dim=1))
+        factor = _divided(tall, tall.square().sum((1, 2), keepdim=True).sqrt())
     else:
         factor = _by_vectors(tall) if matrix.device.type == "cpu" else polar_by_products(tall)
     return (factor.mT if wide else factor).to(matrix.dtype)
+
+
+def _divided(matrices: Tensor, by: Tensor) -> Tensor:
+    return matrices / by.where(by != 0, by.new_ones(()))
 
 
 def _by_vectors(tall: Tensor) -> Tensor:
@@ -53,14 +57,14 @@ def polar_by_products(tall: Tensor) -> Tensor:
     """UVᵀ of matrices (M, p, q) in float64 with p ≥ q, whose entries are about 1; 0 for a matrix of zeros.
 
     X ← aX + bX(XᵀX) + cX(XᵀX)² from X = 2G/‖G‖_F, with numbers (a, b, c) for each step that bring all singular values
-    as near to 1 as one step can (Amsel, Persson, Musco & Gower 2025, The Polar Express), short of making large ones small
-    again, whose vectors rounding would disturb. After eighteen steps those above 10⁻⁸ of ‖G‖_F are 1 to rounding, and
-    what rounding makes of exact zeros is still about 0.
+    as near to 1 as one step can (Amsel, Persson, Musco & Gower 2025, The Polar Express), short of making large ones
+    small again, whose vectors rounding would disturb. After eighteen steps those above 10⁻⁸ of ‖G‖_F are 1 to rounding,
+    and what rounding makes of exact zeros is still about 0.
 
     >>> polar_by_products(torch.tensor([[[3.0, 0.0], [0.0, -1e-6]]], dtype=torch.float64)).round(decimals=6).tolist()
     [[[1.0, 0.0], [0.0, -1.0]]]
     """
-    factor = 2 * divided(tall, tall.flatten(1).norm(dim=1))
+    factor = 2 * _divided(tall, tall.square().sum((1, 2), keepdim=True).sqrt())
     for a, b, c in (*_GROWING, *_SETTLING):
         gram = factor.mT @ factor
         factor = factor.baddbmm(factor, gram.baddbmm(gram, gram, beta=b, alpha=c), beta=a)
