@@ -38,6 +38,7 @@ __all__ = [
     "log_loss_with_gradient",
     "log_mean_loss",
     "loss_gradient",
+    "loss_with_gradient",
     "mean_loss",
     "prepare_labels",
 ]
@@ -77,6 +78,24 @@ def loss_gradient(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
     q = logits.squeeze(-1) * sign
     slope = torch.exp(-q) if loss == "exponential" else torch.sigmoid(-q)
     return (slope * sign).unsqueeze(-1) / -samples
+
+
+def loss_with_gradient(logits: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
+    """``mean_loss``, shape (…), and ``loss_gradient`` together; for cross-entropy in half the operations of both.
+
+    The mean of -log softmax_y is as exact as the largest of its terms, which is what a step is watched by.
+
+    >>> loss, gradient = loss_with_gradient(torch.tensor([[0.0, 0.0]]), torch.tensor([0]), "cross-entropy")
+    >>> round(loss.item(), 4), gradient
+    (0.6931, tensor([[-0.5000,  0.5000]]))
+    """
+    if loss != "cross-entropy":
+        return mean_loss(logits, y, loss), loss_gradient(logits, y, loss)
+    target = _columns(y, logits)
+    log_shares = torch.log_softmax(logits, dim=-1)
+    others = log_shares.exp().scatter_(-1, target, 0.0)
+    slopes = others.scatter_(-1, target, others.sum(dim=-1, keepdim=True).neg_()).div_(logits.shape[-2])
+    return log_shares.gather(-1, target).mean(dim=(-2, -1)).neg_(), slopes
 
 
 def gaps(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:

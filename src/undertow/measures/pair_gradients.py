@@ -216,6 +216,10 @@ class PairGradients:
                 parts |= dict(zip(owned, torch.split(dense, sizes, dim=1), strict=True))
         return torch.cat([parts[name] for name in self.weights], dim=1)
 
+    def flat(self, vector: Mapping[str, Tensor]) -> Tensor:
+        """A vector by names of parameters as one of P numbers, in the order of ``rows``."""
+        return torch.cat([vector[name].flatten() for name in self.weights])
+
     # The Gram matrix
 
     def factors(self, pairs: Pairs) -> dict[str, GradientFactor]:
@@ -228,22 +232,6 @@ class PairGradients:
             )
             for name in found[0]
         }
-
-    def rows(self, pairs: Pairs) -> Tensor:
-        """The gradients of these pairs as they are, (n, P), in the order of ``flat``: for small networks."""
-        parts = [torch.einsum("nta,ntb->nab", f.slopes, f.inputs) for f in self.factors(pairs).values()]
-        return torch.cat([part.flatten(1) for part in parts], dim=1)
-
-    def flat(self, vector: Mapping[str, Tensor]) -> Tensor:
-        """A vector by names of parameters as one of P numbers, in the order of ``rows``."""
-        parts = []
-        for name, module in self._layers.items():
-            own = [
-                vector[each].flatten(1) if vector[each].dim() > 1 else vector[each][:, None]
-                for each in self._own(name, module)
-            ]
-            parts.append(torch.cat(own, dim=1).flatten())
-        return torch.cat([*parts, *(vector[name].flatten() for name in self._rest)])
 
     def _factors(self, pairs: Pairs) -> dict[str, GradientFactor]:
         inputs: dict[str, Tensor] = {}
