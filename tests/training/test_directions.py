@@ -593,3 +593,22 @@ def test_a_network_that_has_ended_stays_where_steady_steps_left_it(dtype: str) -
         if name.startswith("weights."):
             assert torch.equal(tensor[0], state[name][0])
     assert math.isfinite(rate)
+
+
+def test_one_kernel_for_all_parameters_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU does for deep networks in float32, on any machine; one of the two networks has stopped."""
+    rates = torch.tensor([1e-2, 0.0])
+    ends = []
+    for fused in (False, True):
+        monkeypatch.setattr(Adam, "_has_one_kernel", lambda *_, fused=fused: fused)
+        generator, adam = torch.Generator().manual_seed(0), Adam(beta1=0.8)
+        own = {f"layer{size}": torch.randn(2, 3, size, generator=generator) for size in (1, 4, 7)}
+        start = {name: weight.clone() for name, weight in own.items()}
+        memory = adam.start(own)
+        for _ in range(20):
+            gradients = {name: torch.randn(weight.shape, generator=generator) for name, weight in own.items()}
+            adam.step(own, gradients, memory, rates)
+        assert all(torch.equal(weight[1], start[name][1]) for name, weight in own.items())
+        ends.append({**own, **memory})
+    for name, end in ends[0].items():
+        torch.testing.assert_close(ends[1][name], end, rtol=1e-5, atol=1e-7)

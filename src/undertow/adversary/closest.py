@@ -14,6 +14,7 @@ from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
 from undertow.adversary.sample_checks import as_labels
+from undertow.core.adapting import check_tensor
 
 __all__ = ["closest_examples", "first_examples"]
 
@@ -41,6 +42,7 @@ def closest_examples(
     >>> round(float(distance), 3), [round(value, 2) for value in examples[0].tolist()]    # 7/5 along (3, 4)/5
     (1.4, [0.16, -0.12])
     """
+    check_tensor(x)
     classifier, length = as_classifier(net, bounds=bounds), check_norm(norm, one=True)
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:

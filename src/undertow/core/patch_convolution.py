@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from undertow.core.networks import is_unmodified
+from undertow.core.patches import patch_rows
 
 __all__ = ["convolved", "stacked_chain"]
 
@@ -61,11 +62,9 @@ class _PatchProduct(torch.autograd.Function):
 
 
 def _patches(x: Tensor, size: int) -> Tensor:
-    around = (size // 2,) * 4
-    windows = (
-        functional.pad(x.flatten(0, 1), around).unfold(2, size, 1).unfold(3, size, 1)
-    )  # MN, C, H, W, k, k
-    return windows.permute(0, 2, 3, 4, 5, 1).reshape(len(x), -1, size * size * x.shape[2])
+    around = (size // 2, size // 2)
+    rows = patch_rows(x.flatten(0, 1), (size, size), (1, 1), (around, around))
+    return rows.reshape(len(x), -1, rows.shape[3])
 
 
 def _flat(weight: Tensor) -> Tensor:

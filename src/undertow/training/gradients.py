@@ -60,8 +60,8 @@ class BatchGradients:
         its logarithm in float64, with r beside it. ``rows``, (B,) or (M, B), say which samples these are, for a
         penalty that remembers them.
         """
-        for gradient in onto.values():
-            gradient.zero_()
+        if onto:
+            torch._foreach_zero_(list(onto.values()))
         if self._penalty is not None:
             self._add_penalty(self._penalty, x, rows, *self._own(y), onto=onto)
         return self._add_in_logs(x, y, onto) if self.in_logs else (self._add(x, y, onto), None)

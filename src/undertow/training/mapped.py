@@ -13,6 +13,7 @@ from undertow.core.errors import ModelError
 from undertow.core.members import convolves, one_after_another, over_members
 from undertow.core.networks import is_unmodified
 from undertow.core.patch_convolution import stacked_chain
+from undertow.core.weight_gradients import first_weight_gradients
 from undertow.training.ensemble import Ensemble
 from undertow.training.stacked import DenseLayer, StackedLayers, StackedMLP, dense_layers
 
@@ -118,6 +119,7 @@ class MappedNetworks(Ensemble):
             self._template.eval()
 
     @torch.enable_grad()
+    @first_weight_gradients()
     def _recorded(self, x: Tensor, *, own: bool) -> tuple[Tensor, list[Tensor]]:
         """What autograd has recorded, logits or what dense layers make them of, and the leaves that it depends on."""
         weights = {name: self.weights[name] for name in self._recorded_names}

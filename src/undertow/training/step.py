@@ -292,5 +292,6 @@ class Step:
 
     def _silence(self, running: Tensor) -> None:
         """No gradient for members that do not run: NaN times a rate of 0 would still be NaN."""
+        stopped = ~running
         for gradient in self._gradients.values():
-            gradient.masked_fill_(~per_member(running, gradient), 0.0)
+            gradient.masked_fill_(per_member(stopped, gradient), 0.0)
