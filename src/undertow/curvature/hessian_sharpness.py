@@ -18,6 +18,7 @@ from undertow.core.status import Status
 from undertow.curvature.chosen_parameters import ChosenParameters
 from undertow.curvature.curvature_products import CurvatureMatrix, CurvatureProducts
 from undertow.curvature.curvature_result import SharpnessResult
+from undertow.curvature.dense_products import dense_network
 from undertow.curvature.loss_over_samples import CurvatureLoss, LossOverSamples, Reduction
 from undertow.curvature.measurable import (
     check_members,
@@ -148,6 +149,8 @@ def curvature_products(
     networks = [differentiable(net) for net in networks]
     check_members(networks)
     chosen = ChosenParameters.of(networks[0], parameters)
+    # Read before anything is hooked onto it, for what it returns.
+    dense = dense_network(networks[0], x) if output is None and isinstance(x, Tensor) else None
     with ExitStack() as stack:
         for net in networks:
             stack.enter_context(returning(net, output))
@@ -164,6 +167,7 @@ def curvature_products(
             dtype=precision,
             chunk=chunk,
             memory_budget=memory_budget,
+            dense=dense,
         )
         if precision is torch.float64 and not _holds_float64(networks[0]):
             products = products.in_float64()

@@ -142,16 +142,16 @@ class _Run:
     def advance(self, image: Tensor | None) -> bool:
         """One step for all active matrices; False when none is left."""
         vector = self.basis[:, self.step]
-        image = self.products(vector) if image is None else image
+        onward = self.products(vector) if image is None else image.clone()  # from here on changed in place
         if self.unit is None:  # squares of very small and very large products are no numbers of float32
-            size = image.abs().amax(1)
+            size = torch.linalg.vector_norm(onward, ord=math.inf, dim=1)
             self.unit = torch.where((size > 0) & size.isfinite(), size, 1.0)
-        image = image / self.unit[:, None]
-        diagonal = _inner(image, vector)
-        onward = torch.addcmul(image, vector, diagonal.to(image)[:, None], value=-1)
+        onward.div_(self.unit[:, None])
+        diagonal = _inner(onward, vector)
+        onward.addcmul_(vector, diagonal.to(onward)[:, None], value=-1)
         if self.step > 0:
-            before = self.off[:, self.step - 1, None].to(image)
-            onward = torch.addcmul(onward, self.basis[:, self.step - 1], before, value=-1)
+            before = self.off[:, self.step - 1, None].to(onward)
+            onward.addcmul_(self.basis[:, self.step - 1], before, value=-1)
         onward, off = self._orthogonalised(onward)
         self.diagonal[:, self.step] = diagonal
         self.largest = torch.maximum(self.largest, diagonal.abs() + off)
@@ -161,7 +161,7 @@ class _Run:
         else:
             off = torch.zeros_like(off)
         self.off[:, self.step - 1] = off
-        onward = onward * _inverse(off).to(onward)[:, None]
+        onward.mul_(_inverse(off).to(onward)[:, None])
         last = self.step >= self.max_steps
         if not last:
             self._append(onward)
@@ -176,7 +176,7 @@ class _Run:
         # What is removed belongs to earlier vectors, and would be zero for a symmetric matrix but for rounding.
         removed = torch.bmm(known, onward[:, :, None])
         self.asymmetry = torch.maximum(self.asymmetry, _norm(removed[:, :, 0]))
-        onward = torch.baddbmm(onward[:, None, :], removed.mT, known, alpha=-1)[:, 0]
+        onward.unsqueeze(1).baddbmm_(removed.mT, known, alpha=-1)
         off = _norm(onward)
         if bool((off < 0.7 * before).any()):
             onward = _orthogonal_to(self.against, _orthogonal_to(known, onward))
@@ -210,19 +210,23 @@ class _Run:
         self.basis[:, self.step] = vector
 
     def _check(self, onward: Tensor, last: bool) -> None:
-        """What is known by now; matrices whose bound is met leave, and those whose products are not finite."""
+        """What is known by now; matrices whose bound is met leave, and those whose products are not finite.
+
+        On the processor: T_k is a few numbers, whose eigenvalues take a GPU longer than the product did.
+        """
         assert self.unit is not None
-        off = self.off[:, : self.step]
-        broken = ~(self.diagonal[:, : self.step] + off).isfinite().all(1)
-        diagonal, off = torch.where(broken[:, None], 0.0, self.diagonal[:, : self.step]), off
-        ritz = RitzValues(diagonal, torch.where(broken[:, None], 0.0, off))
-        unit = self.unit.double()
-        tolerance = self.goal.tolerance(ritz.value * unit, self.rounding) / unit
+        diagonal, off = self.diagonal[:, : self.step].cpu(), self.off[:, : self.step].cpu()
+        broken = ~(diagonal + off).isfinite().all(1)
+        ritz = RitzValues(
+            torch.where(broken[:, None], 0.0, diagonal), torch.where(broken[:, None], 0.0, off)
+        )
+        unit = self.unit.double().cpu()
+        tolerance = self.goal.tolerance(ritz.value * unit, self.rounding.cpu()) / unit
         closed = (off == 0).any(1)
         reach = tolerance * (_WARM_SLACK if self.goal.warm else 1.0)
         bounded = closed | (ritz.log_polynomial(ritz.value + reach) >= self.log_target)
         good = bounded & (ritz.residual <= tolerance) & ~broken
-        leaving = self.waiting & (good | broken | last)
+        leaving = self.waiting.cpu() & (good | broken | last)
         if bool(leaving.any()):
             proved = torch.where(
                 bounded, ritz.value + reach, math.inf
@@ -238,24 +242,32 @@ class _Run:
     ) -> None:
         assert self.unit is not None
         upper = torch.maximum(ritz.value + ritz.residual, bound)
-        closed = (self.off[:, : self.step] == 0).any(1)
+        closed = (self.off[:, : self.step] == 0).any(1).cpu()
         log_miss = math.log(self.goal.risk) + self.log_promise - ritz.log_polynomial(upper)
         miss = torch.where(closed, 0.0, log_miss.exp().clamp_max(1.0))
-        unit, place, end = self.unit.double(), self.active[index], self.end
+        unit, end = self.unit.double().cpu(), self.end
         sane = ~broken
-        end.value[place] = torch.where(sane, ritz.value * unit, math.nan)[index]
-        end.upper[place] = torch.where(sane, upper * unit, math.inf)[index]
-        end.residual[place] = torch.where(sane, ritz.residual * unit, math.inf)[index]
-        end.miss[place] = miss[index]
+        here = onward.device
+        told = torch.stack(
+            [
+                torch.where(sane, ritz.value * unit, math.nan),
+                torch.where(sane, upper * unit, math.inf),
+                torch.where(sane, ritz.residual * unit, math.inf),
+                miss,
+            ]
+        )[:, index].to(here)
+        converged, index = good[index].to(here), index.to(here)
+        place = self.active[index]
+        end.value[place], end.upper[place], end.residual[place], end.miss[place] = told
         end.steps[place] = self.step
-        end.converged[place] = good[index]
+        end.converged[place] = converged
         end.asymmetry[place] = (self.asymmetry * _inverse(self.largest))[index]
         count = min(self.keep, self.step)
-        coordinates = ritz.coordinates(count)
+        coordinates = ritz.coordinates(count).to(here)
         every = len(index) == len(self.active)  # then the basis need not be copied
         basis = self.basis[:, : self.step] if every else self.basis[index, : self.step]
         end.vectors[place, :count] = torch.bmm(coordinates[index].to(basis), basis)
-        tail = self.off[:, self.step - 1] * coordinates[:, 0, -1] * unit
+        tail = self.off[:, self.step - 1] * coordinates[:, 0, -1] * self.unit
         end.beyond[place] = (tail.to(onward)[:, None] * onward)[index]
         self.waiting[index] = False
 
@@ -283,12 +295,12 @@ def _orthogonal_to(known: Tensor, vector: Tensor) -> Tensor:
 
 
 def _inner(left: Tensor, right: Tensor) -> Tensor:
-    return (left * right).sum(1, dtype=torch.float64)
+    """In the vectors' own precision, without a copy in another: what that loses is seen with all rounding."""
+    return torch.bmm(left[:, None, :], right[:, :, None])[:, 0, 0].double()
 
 
 def _norm(vector: Tensor) -> Tensor:
-    found: Tensor = torch.linalg.vector_norm(vector, dim=1, dtype=torch.float64)
-    return found
+    return _inner(vector, vector).sqrt()
 
 
 def _inverse(value: Tensor) -> Tensor:

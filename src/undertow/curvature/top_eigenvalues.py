@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,20 +11,15 @@ from torch import Tensor
 from undertow.core.errors import ModelError
 from undertow.curvature.curvature_products import CurvatureProducts
 from undertow.curvature.lanczos import WARM_NOISE, LanczosEnd, LanczosGoal, lanczos
-from undertow.jacobian.perturbation import Noise
-from undertow.jacobian.promotion import Promoting
+from undertow.curvature.product_rounding import ROUNDING_SAFETY, rounding_at, rounding_on_some
 
 __all__ = [
-    "ROUNDING_SAFETY",
     "TopEigenvalues",
     "TopGoal",
     "by_lanczos",
-    "perturbed",
     "whole_matrix",
 ]
 
-ROUNDING_SAFETY = 4.0
-"""What the effect of two perturbations is multiplied by: it may be small by chance."""
 _ASYMMETRY = 1e-2
 
 
@@ -87,7 +80,7 @@ def by_lanczos(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     size = products.size
     plain = _unit(_drawn(products, goal.generator))
     image = products(plain)
-    rounding = math.sqrt(size) * _norm(perturbed(products, plain, 0) - image) * ROUNDING_SAFETY
+    rounding = math.sqrt(size) * ROUNDING_SAFETY * rounding_on_some(products, plain, 0, image=image)
     share = 1.0 if goal.warm is None else WARM_NOISE / (1 + WARM_NOISE)
     start = plain if goal.warm is None else _mixed(goal.warm[:, 0], plain)
     steps = LanczosGoal(
@@ -114,7 +107,7 @@ def _one(products: CurvatureProducts, end: LanczosEnd, rounding: Tensor) -> TopE
     # Hx as the run knows it, so that what the recurrence itself has rounded is seen too.
     image = end.value.to(vector)[:, None] * vector + end.beyond
     rounding = torch.maximum(
-        rounding, ROUNDING_SAFETY * _norm(perturbed(products, vector, 1) - image)
+        rounding, ROUNDING_SAFETY * rounding_at(products, vector, 1, image=image)
     ).nan_to_num(nan=math.inf)
     error = (end.upper - end.value).clamp_min(0).nan_to_num(nan=math.inf, posinf=math.inf) + rounding
     return TopEigenvalues(
@@ -134,8 +127,8 @@ def _several(
 ) -> TopEigenvalues:
     count = vectors.shape[1]
     images = torch.stack([products(vectors[:, place]) for place in range(count)], dim=1)
-    again = perturbed(products, vectors[:, 0], 1)
-    rounding = torch.maximum(rounding, ROUNDING_SAFETY * _norm(again - images[:, 0])).nan_to_num(nan=math.inf)
+    again = ROUNDING_SAFETY * rounding_at(products, vectors[:, 0], 1, image=images[:, 0])
+    rounding = torch.maximum(rounding, again).nan_to_num(nan=math.inf)
     small = torch.bmm(images.double(), vectors.double().mT)
     broken = ~small.isfinite().all(2).all(1)
     small = torch.where(broken[:, None, None], 0.0, (small + small.mT) / 2)
@@ -176,7 +169,7 @@ def whole_matrix(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     seen = (drawn, torch.bmm(columns, drawn.double()[:, :, None])[:, :, 0])
     best = (vectors[:, 0].to(drawn), torch.bmm(columns, vectors[:, 0, :, None])[:, :, 0])
     rounding = torch.stack(
-        [_norm(perturbed(products, v, draw) - image) for draw, (v, image) in enumerate((seen, best))]
+        [rounding_at(products, v, draw, image=image) for draw, (v, image) in enumerate((seen, best))]
     )
     rounding = ROUNDING_SAFETY * rounding.amax(0)
     # eigh errs by a few roundings of the largest eigenvalue in modulus
@@ -212,21 +205,6 @@ def _refuse_asymmetry(
             "autograd (.data, numpy, a custom Function), so its second derivative is lost; write it with "
             "differentiable operations."
         )
-
-
-def perturbed(products: CurvatureProducts, vector: Tensor, draw: int) -> Tensor:
-    """The product once more, with every result of every operation moved by a few roundings."""
-    noise = Noise(products.dtype, products.device, seed=draw)
-
-    @contextmanager
-    def moved() -> Iterator[None]:
-        with ExitStack() as stack:
-            if products.promotes:
-                stack.enter_context(Promoting())
-            stack.enter_context(noise.mode())
-            yield
-
-    return products.once(moved)(vector)
 
 
 def _drawn(products: CurvatureProducts, generator: torch.Generator) -> Tensor:
