@@ -25,8 +25,14 @@ def steep(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], Any]] = {
-    "tanh": (lambda: chain(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 3)), "square"),
-    "relu in place": (lambda: chain(nn.Linear(5, 6), nn.ReLU(inplace=True), nn.Linear(6, 3)), "cross-entropy"),
+    "tanh": (
+        lambda: chain(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 3)),
+        "square",
+    ),
+    "relu in place": (
+        lambda: chain(nn.Linear(5, 6), nn.ReLU(inplace=True), nn.Linear(6, 3)),
+        "cross-entropy",
+    ),
     "gelu without biases": (
         lambda: chain(nn.Linear(5, 4, bias=False), nn.GELU(), nn.Linear(4, 3, bias=False)),
         "cross-entropy",

@@ -42,8 +42,8 @@ Arithmetic = Callable[[], AbstractContextManager[object]]
 class CurvatureProducts:
     """The symmetric matrices (P, P) of M networks on the same samples, as a product of vectors (M, P).
 
-    ``arithmetic`` gives the context in which everything is computed: in float64, or with noise. ``dense`` are the layers
-    of a fully connected network.
+    ``arithmetic`` gives the context in which everything is computed: in float64, or with noise. ``dense`` are the
+    layers of a fully connected network.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class CurvatureProducts:
         return other
 
     def on_some(self, count: int) -> CurvatureProducts:
-        """The same from so many of the samples, drawn at random, each counted N/count times; itself where N is no more."""
+        """The same from so many samples, drawn at random, each counted N/count times; itself where N is no more."""
         total = len(self._given_x)
         if count >= total:
             return self

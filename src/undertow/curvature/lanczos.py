@@ -217,9 +217,7 @@ class _Run:
         assert self.unit is not None
         diagonal, off = self.diagonal[:, : self.step].cpu(), self.off[:, : self.step].cpu()
         broken = ~(diagonal + off).isfinite().all(1)
-        ritz = RitzValues(
-            torch.where(broken[:, None], 0.0, diagonal), torch.where(broken[:, None], 0.0, off)
-        )
+        ritz = RitzValues(torch.where(broken[:, None], 0.0, diagonal), torch.where(broken[:, None], 0.0, off))
         unit = self.unit.double().cpu()
         tolerance = self.goal.tolerance(ritz.value * unit, self.rounding.cpu()) / unit
         closed = (off == 0).any(1)
