@@ -130,7 +130,7 @@ class Problem:
         )
 
         def product(vector: Tensor) -> Tensor:
-            pieces = vector.split([parameter.numel() for parameter in parameters])
+            pieces = torch.split(vector, [parameter.numel() for parameter in parameters])
             along = [piece.view_as(each) for piece, each in zip(pieces, parameters, strict=True)]
             found = torch.autograd.grad(slopes, parameters, along, retain_graph=True)
             return torch.cat([each.flatten() for each in found])
@@ -265,8 +265,8 @@ def growth(data: str) -> None:
     for what, sizes in (("points", (500, 1000, 2000, 4000)), ("parameters", (100, 200, 400, 800))):
         counts, seconds = [], []
         for size in sizes:
-            grown = {"points": size} if what == "points" else {"width": size, "points": 1000}
-            problem = Problem.of(data, nn.Tanh, "square", steps=0, **grown)
+            points, width = (size, 200) if what == "points" else (1000, size)
+            problem = Problem.of(data, nn.Tanh, "square", steps=0, points=points, width=width)
             found, spent = clocked(
                 partial(sharpness, problem.net, problem.x, problem.y, loss="square", max_steps=12)
             )

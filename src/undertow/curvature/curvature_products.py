@@ -102,7 +102,7 @@ class CurvatureProducts:
         """H v of one network for vectors (K, P), as many at once as memory allows where they are written by hand."""
         self._counter["products"] += len(vectors)
         room = self._budget() // (2 * self._bytes_per_sample() * len(self)) if self._dense is not None else 1
-        return torch.cat([self._image(some) for some in vectors.split(max(1, room))])
+        return torch.cat([self._image(some) for some in torch.split(vectors, max(1, room))])
 
     def _image(self, vectors: Tensor) -> Tensor:
         pieces = self.chosen.apart(vectors.to(self.dtype))
@@ -134,6 +134,8 @@ class CurvatureProducts:
 
     def _budget(self) -> int:
         budget = self._options["memory_budget"]
+        if budget is not None and budget < 1:
+            raise InputError(f"memory_budget = {budget} bytes: give at least 1, or leave it out.")
         return default_budget(self.device) if budget is None else budget
 
     def _bytes_per_sample(self) -> int:

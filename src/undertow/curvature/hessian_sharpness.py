@@ -113,6 +113,12 @@ def sharpness_batched(
         raise InputError(f"method = {method!r}: {nearest(str(method), get_args(CurvatureMethod))}")
     if not (0 < rtol < math.inf and 0 <= atol < math.inf and 0 < risk < 1):
         raise InputError("rtol must be positive, atol not negative, and risk in (0, 1).")
+    if max_steps is not None and max_steps < 1:
+        raise InputError(
+            f"max_steps = {max_steps}: at least one product is needed; leave it out for as many as it takes."
+        )
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise InputError(f"generator must be a torch.Generator, not {type(generator).__name__}.")
     with curvature_products(networks, x, y, loss=loss, **options) as (products, kinks):
         if not 1 <= top <= products.size:
             raise InputError(f"top = {top}: the matrix has {products.size} eigenvalues.")

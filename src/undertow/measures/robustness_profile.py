@@ -76,7 +76,7 @@ class RobustnessProfile(NamedMeasure):
     def _radii(
         self, networks: Sequence[nn.Module], x: Tensor, y: Tensor, norm: str
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Certified (N,) and attacked (N,) of each network: linear bounds as they are, and the fast attack, refined once.
+        """Certified (N,) and attacked (N,) of each network: linear bounds as they are, the fast attack refined once.
 
         In the mean that comes as close as a round of DeepFool and targeted FAB, in a fifth of the time.
         """
