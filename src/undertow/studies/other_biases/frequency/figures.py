@@ -19,10 +19,17 @@ _AMPLITUDES = (
 )
 
 
-@FIGURES.add("frequency", "Residual of every frequency over training")
-def over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
+@FIGURES.add("frequency", "Residual of every frequency over training", what="Sum of sines, ReLU networks")
+@FIGURES.add(
+    "frequency-wide",
+    "The same of tanh networks and two frequencies",
+    parts=("frequency-wide",),
+    what="Two sines on [−10, 10), tanh networks",
+)
+def over_training(frame: polars.DataFrame, what: str) -> altair.TopLevelMixin:
     """A line for each frequency, a panel for each choice of amplitudes."""
     table = of_frequencies(measured(frame, "frequency-residuals"), "residual")
+    table = table if "growing" in table.columns else table.with_columns(growing=False)
     return LinePlot(
         x="step",
         y=Axis("|ŷ(k) − f̂(k)| / |ŷ(k)|", domain=(0.0, 1.2)),
@@ -30,7 +37,7 @@ def over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
         legend="frequency k",
         column="amplitudes",
         rules=[LEARNED],
-        title="Sum of sines, ReLU networks",
+        title=what,
     ).draw(table.with_columns(amplitudes=_AMPLITUDES))
 
 
