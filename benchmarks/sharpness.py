@@ -199,7 +199,8 @@ def clocked(work: Callable[[], T], *, gpu: bool = False) -> tuple[T, float]:
     return found, time.perf_counter() - begin
 
 
-def costs(data: str, points: int, device: str) -> None:
+def costs(data: str, points: int, device: str, budget: float) -> None:
+    began = time.monotonic()
     columns = (
         "problem",
         "λ₁",
@@ -215,6 +216,8 @@ def costs(data: str, points: int, device: str) -> None:
     settings: list[tuple[Callable[[], nn.Module], Loss]] = [(nn.Tanh, "square"), (nn.ReLU, "cross-entropy")]
     for activation, loss in settings:
         for steps in (0, 100):
+            if time.monotonic() - began > budget:
+                break
             _compare(Problem.of(data, activation, loss, steps=steps, points=points, device=device), table)
     console.print(table)
 
@@ -286,11 +289,14 @@ if __name__ == "__main__":
     parser.add_argument("--data", choices=("random", "mnist", "cifar10"), default="random")
     parser.add_argument("--points", type=int, default=5000)
     parser.add_argument("--device", default="cpu", help="of the costs: cpu or cuda")
+    parser.add_argument(
+        "--seconds-budget", type=float, default=math.inf, help="of the costs: begin no problem after so long"
+    )
     parser.add_argument("--only", choices=("coverage", "costs", "growth"))
     options = parser.parse_args()
     if options.only in (None, "coverage"):
         coverage(options.runs)
     if options.only in (None, "costs"):
-        costs(options.data, options.points, options.device)
+        costs(options.data, options.points, options.device, options.seconds_budget)
     if options.only in (None, "growth"):
         growth(options.data)
