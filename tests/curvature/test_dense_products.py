@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tests.curvature.curvature_cases import dense_gauss_newton, dense_hessian
 from undertow.curvature import hessian_sharpness
 from undertow.curvature.dense_products import dense_network
-from undertow.curvature.hessian_sharpness import curvature_products
+from undertow.curvature.hessian_sharpness import curvature_products, sharpness_batched
 from undertow.curvature.hessian_trace import hessian_trace
 
 
@@ -135,3 +135,18 @@ def test_traces_do_not_depend_on_who_multiplies(monkeypatch: pytest.MonkeyPatch)
     by_autograd = hessian_trace(net, x, y, loss="cross-entropy", probes=80)
     assert by_hand.value == pytest.approx(by_autograd.value, rel=1e-9)
     assert by_hand.error == pytest.approx(by_autograd.error, rel=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", ["tanh", "relu in place"])
+def test_on_a_gpu_as_on_the_processor(name: str) -> None:
+    networks, x, y, loss = problem(name, members=5)
+    networks, x = [net.float() for net in networks], x.float()
+    options: dict[str, Any] = {"loss": loss, "method": "krylov", "top": 2}
+    here = sharpness_batched(networks, x, y, **options)
+    traces = [hessian_trace(net, x, y, loss=loss, probes=48).value for net in networks]
+    there = sharpness_batched([net.cuda() for net in networks], x.cuda(), y.cuda(), **options)
+    again = [hessian_trace(net, x.cuda(), y.cuda(), loss=loss, probes=48).value for net in networks]
+    assert [each.value for each in there] == pytest.approx([each.value for each in here], rel=1e-4)
+    assert again == pytest.approx(traces, rel=1e-4)
+    assert there[0].vectors.is_cuda
