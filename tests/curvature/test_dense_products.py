@@ -101,16 +101,17 @@ def test_several_directions_at_once() -> None:
         torch.testing.assert_close(products.several(vectors), one_by_one)
 
 
-def test_a_share_of_the_samples_stands_for_all() -> None:
-    """Over all choices of one sample the mean is the matrix."""
-    (net,), x, y, loss = problem("tanh")
-    with curvature_products([net], x, y, loss=loss) as (products, _):
-        assert products.on_some(9) is products
-        assert len(products.on_some(4)) == 4
+@pytest.mark.parametrize("name", ["tanh", "dropout and identity"])
+@pytest.mark.parametrize("matrix", ["hessian", "gauss-newton"])
+def test_rows_stand_for_as_many_as_they_are_counted(name: str, matrix: Any) -> None:
+    (net,), x, y, loss = problem(name)
+    with curvature_products([net], x, y, loss=loss, matrix=matrix) as (products, _):
         vector = torch.randn(1, products.size, dtype=torch.float64)
-        repeated = x[:1].expand(9, -1), y[:1].expand(9)
-    with curvature_products([net], *repeated, loss=loss) as (products, _):
-        torch.testing.assert_close(products.on_some(2)(vector), products(vector))
+        first, rest = (products.on_rows(torch.arange(*ends), torch.ones(1)) for ends in ((0, 4), (4, 9)))
+        torch.testing.assert_close(first(vector) + rest(vector), products(vector))
+        counted = products.on_rows(torch.arange(9), torch.tensor([2.5] * 4 + [1.0] * 5))
+        torch.testing.assert_close(counted(vector), 1.5 * first(vector) + products(vector))
+        assert products.products == 2
 
 
 def test_networks_that_are_more_than_their_layers_go_through_autograd() -> None:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import torch
@@ -27,15 +28,15 @@ from undertow.core.errors import InputError
 from undertow.core.members import over_members
 from undertow.curvature.chosen_parameters import ChosenParameters
 from undertow.curvature.dense_products import DenseNetwork
-from undertow.curvature.kept_gradients import kept_gradients
 from undertow.curvature.loss_over_samples import LossOverSamples
+from undertow.curvature.recorded_products import Product, recorded_gauss_newton, recorded_hessian
 from undertow.jacobian.memory import chunk_size, default_budget, in_chunks
 from undertow.jacobian.promotion import Promoting
 
 __all__ = ["CurvatureMatrix", "CurvatureProducts"]
 
 CurvatureMatrix = Literal["hessian", "gauss-newton"]
-Product = Callable[[list[Tensor]], list[Tensor]]
+_GRAPH = 4  # times what products by hand keep
 Arithmetic = Callable[[], AbstractContextManager[object]]
 
 
@@ -61,6 +62,7 @@ class CurvatureProducts:
         keep: bool = True,
         counter: Counter[str] | None = None,
         dense: DenseNetwork | None = None,
+        times: Tensor | None = None,
     ) -> None:
         self.networks, self.chosen, self.objective = list(networks), chosen, objective
         self.matrix, self.dtype, self.device = matrix, dtype, x.device
@@ -69,6 +71,7 @@ class CurvatureProducts:
         self._x = x.detach().to(dtype) if x.is_floating_point() else x
         labels = objective.labels.to(x.device)
         self._labels = labels.to(dtype) if labels.is_floating_point() else labels
+        self._times = None if times is None else times.to(self._x.device, dtype)
         parameters = [dict(net.named_parameters()) for net in self.networks]
         rest = [name for name in parameters[0] if name not in chosen.names]
         self._leaves = [
@@ -156,21 +159,32 @@ class CurvatureProducts:
         several = self._x[:1].expand(count, *self._x.shape[1:]).clone()
         labels = self._labels[:1].expand(count, *self._labels.shape[1:]).clone()
         with saved_tensors_hooks(pack, lambda tensor: tensor):
-            self._record_samples(several, labels)
+            self._record_samples(several, partial(self._total, labels, None))
         return sum(size for _, size in seen.values())
 
     # One chunk
 
     def _record(self, part: slice) -> Product:
-        return self._record_samples(self._x[part], self._labels[part])
+        times = None if self._times is None else self._times[part]
+        return self._record_samples(self._x[part], partial(self._total, self._labels[part], times))
 
-    def _record_samples(self, x: Tensor, labels: Tensor) -> Product:
+    def _total(self, labels: Tensor, times: Tensor | None, outputs: Tensor) -> Tensor:
+        """The loss of all networks together, from their outputs (M, n, …) on some of the samples."""
+        return self.objective.total(outputs, labels, times).sum()
+
+    def _record_samples(self, x: Tensor, total: Callable[[Tensor], Tensor]) -> Product:
         if self._dense is not None:
-            return self._dense_product(x, labels)
+            return self._dense_product(x, total)
         with torch.enable_grad(), self._arithmetic(), _without_cudnn_recurrence(self.networks[0]):
             outputs = self._outputs(x)
-            product = self._hessian if self.matrix == "hessian" else self._gauss_newton
-            return product(outputs, labels)
+            recorded = recorded_hessian if self.matrix == "hessian" else recorded_gauss_newton
+            product = recorded(outputs, total, self._leaves)
+
+        def again(pieces: list[Tensor]) -> list[Tensor]:
+            with self._arithmetic():
+                return product(pieces)
+
+        return again
 
     def _state(self) -> dict[str, Tensor]:
         return dict(zip(self.chosen.names, self._leaves, strict=True)) | self._frozen
@@ -187,40 +201,15 @@ class CurvatureProducts:
         outputs: Tensor = functional_call(self.networks[0], (own, constants), (x.clone(),))
         return outputs[None]
 
-    def _dense_product(self, x: Tensor, labels: Tensor) -> Product:
+    def _dense_product(self, x: Tensor, total: Callable[[Tensor], Tensor]) -> Product:
         assert self._dense is not None
-        hessian = self.matrix == "hessian"
-        product = self._dense.product(self._state(), x, labels, self.objective, hessian=hessian)
+        product = self._dense.product(self._state(), x, total, hessian=self.matrix == "hessian")
 
         def listed(pieces: list[Tensor]) -> list[Tensor]:
             images = product(dict(zip(self.chosen.names, pieces, strict=True)))
             return [images[name] for name in self.chosen.names]
 
         return listed
-
-    def _hessian(self, outputs: Tensor, labels: Tensor) -> Product:
-        loss = self.objective.total(outputs, labels).sum()
-        slopes = kept_gradients([loss], self._leaves, create_graph=True)
-
-        def product(pieces: list[Tensor]) -> list[Tensor]:
-            with self._arithmetic():
-                return kept_gradients(slopes, self._leaves, pieces)
-
-        return product
-
-    def _gauss_newton(self, outputs: Tensor, labels: Tensor) -> Product:
-        scores = outputs.detach().requires_grad_()
-        (slope,) = kept_gradients([self.objective.total(scores, labels).sum()], [scores], create_graph=True)
-        cotangent = torch.zeros_like(outputs, requires_grad=True)
-        pulled = kept_gradients([outputs], self._leaves, [cotangent], create_graph=True)
-
-        def product(pieces: list[Tensor]) -> list[Tensor]:
-            with self._arithmetic():
-                moved = kept_gradients(pulled, [cotangent], pieces)
-                bent = kept_gradients([slope], [scores], moved)
-                return kept_gradients([outputs], self._leaves, bent)
-
-        return product
 
     # Others of the same kind
 
@@ -231,21 +220,24 @@ class CurvatureProducts:
     def once(self, arithmetic: Arithmetic) -> CurvatureProducts:
         """The same in another arithmetic, for so few products that no graph is worth keeping."""
         other = self._like(self.networks, self.dtype, arithmetic, False)
-        other._chunk = 0 if self._read is not None else self._chunk  # more is kept than of products by hand
+        other._chunk = self._chunk
+        if self._read is not None:  # a graph keeps several times what products by hand do
+            kept = _GRAPH * self._read.floats_per_sample(self.count) * self.dtype.itemsize
+            other._chunk = min(self._chunk or len(self), chunk_size(len(self), kept, self._budget()))
         return other
 
-    def on_some(self, count: int) -> CurvatureProducts:
-        """The same from so many samples, drawn at random, each counted N/count times; itself where N is no more."""
-        total = len(self._given_x)
-        if count >= total:
-            return self
-        index = torch.randperm(total, generator=torch.Generator().manual_seed(0))[:count]
+    def on_rows(self, index: Tensor, times: Tensor) -> CurvatureProducts:
+        """The same from the samples ``index`` alone, each counted so many times; none of its products is counted."""
         labels = self.objective.labels[index.to(self.objective.labels.device)]
-        objective = replace(self.objective, labels=labels, weight=self.objective.weight * total / count)
-        rows = self._given_x[index.to(self.device)]
-        some = self._like(self.networks, self.dtype, self._arithmetic, False, samples=(rows, objective))
-        some._counter = Counter()  # a product of a share of the samples is none of those that are counted
+        samples = self._given_x[index.to(self.device)], replace(self.objective, labels=labels), times
+        some = self._like(self.networks, self.dtype, self._arithmetic, False, samples=samples)
+        some._counter = Counter()
         return some
+
+    @property
+    def inputs(self) -> Tensor:
+        """The samples (N, …)."""
+        return self._x
 
     def __len__(self) -> int:
         """N, the number of samples."""
@@ -256,7 +248,7 @@ class CurvatureProducts:
         plain = self._like(self.networks, torch.float64, nullcontext, self._keep)
         promoting = Promoting()
         trial = self._like(self.networks[:1], torch.float64, lambda: promoting, False)
-        trial._record_samples(trial._x[:1], trial._labels[:1])
+        trial._record(slice(1))
         # The mode calls Python for every operation, so it is left out where nothing needs it.
         return self._like(self.networks, torch.float64, Promoting, self._keep) if promoting.needed else plain
 
@@ -272,9 +264,9 @@ class CurvatureProducts:
         arithmetic: Arithmetic,
         keep: bool,
         *,
-        samples: tuple[Tensor, LossOverSamples] | None = None,
+        samples: tuple[Tensor, LossOverSamples, Tensor | None] | None = None,
     ) -> CurvatureProducts:
-        x, objective = samples or (self._given_x, self.objective)
+        x, objective, times = samples or (self._given_x, self.objective, self._times)
         return CurvatureProducts(
             networks,
             self.chosen,
@@ -286,6 +278,7 @@ class CurvatureProducts:
             keep=keep,
             counter=self._counter,
             dense=self._read,
+            times=times,
             **self._options,
         )
 

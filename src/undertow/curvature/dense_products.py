@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from undertow.core.networks import NotAChain, read_dense
 from undertow.curvature.kept_gradients import kept_gradients
-from undertow.curvature.loss_over_samples import LossOverSamples
 
 __all__ = ["DenseNetwork", "dense_network"]
 
@@ -44,20 +43,19 @@ class DenseNetwork:
         self,
         state: Mapping[str, Tensor],
         x: Tensor,
-        labels: Tensor,
-        objective: LossOverSamples,
+        total: Callable[[Tensor], Tensor],
         *,
         hessian: bool,
     ) -> VectorProduct:
         """The product for weights (M, …) on samples (n, …): from directions (M, …) by name to images (M, …).
 
-        Of one network (M = 1) any number of directions may be given at once.
+        ``total`` is the loss as a function of all outputs (M, n, k). Of one network (M = 1) any number of directions
+        may be given at once.
         """
         layers = _forward(self, state, x)
         scores = layers[-1].h.mT.detach().requires_grad_()  # (M, n, k)
         with torch.enable_grad():
-            loss = objective.total(scores, labels).sum()
-            (slope,) = kept_gradients([loss], [scores], create_graph=True)
+            (slope,) = kept_gradients([total(scores)], [scores], create_graph=True)
         if hessian:
             _backward(layers, slope.detach().mT)
         for layer in layers:

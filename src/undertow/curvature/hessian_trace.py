@@ -15,7 +15,7 @@ from undertow.core.status import Status
 from undertow.curvature.curvature_products import CurvatureMatrix, CurvatureProducts
 from undertow.curvature.hessian_sharpness import curvature_products
 from undertow.curvature.loss_over_samples import CurvatureLoss
-from undertow.curvature.product_rounding import ROUNDING_SAFETY, rounding_on_some
+from undertow.curvature.product_rounding import ROUNDING_SAFETY, rounding_on_a_share
 
 __all__ = ["TraceResult", "hessian_trace"]
 
@@ -130,7 +130,7 @@ def _estimated(
 
 def _rounding(products: CurvatureProducts, vector: Tensor) -> float:
     """|tr E| ≤ √P ‖E‖_F for what rounding does to the matrix, ‖E‖_F from one product with and without noise."""
-    length = rounding_on_some(products, vector[None], 0, image=products(vector[None]))
+    length = rounding_on_a_share(products, vector[None], 0, image=products(vector[None]))
     return ROUNDING_SAFETY * math.sqrt(products.size) * float(length)
 
 

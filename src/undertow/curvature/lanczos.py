@@ -10,6 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from undertow.curvature.batched_vectors import inner, inverse, orthogonal_to
 from undertow.curvature.ritz import RitzValues
 from undertow.jacobian.tridiagonal import miss_threshold
 
@@ -20,6 +21,7 @@ __all__ = ["WARM_NOISE", "LanczosEnd", "LanczosGoal", "SymmetricProducts", "lanc
 WARM_NOISE = 0.3
 _WARM_RISK = 0.5
 _WARM_SLACK = 2.0
+_ROUNDINGS = 8  # of each entry in a step: two subtractions, orthogonality once or twice, a division
 _EVERY_STEP = 40  # up to which T is looked at after every product; then after every twentieth part
 
 
@@ -54,7 +56,8 @@ class LanczosEnd:
 
     ``vectors`` (M, c, P) are the Ritz vectors of the largest Ritz values, ``beyond`` (M, P) is Ax − θx for the first,
     ``first`` (M, P) the image of the start. ``asymmetry`` is how far products were from symmetric, in units
-    of the largest coefficient. NaN where products were not finite.
+    of the largest coefficient, ``recurrence`` a bound on what the recurrence's own arithmetic has lost. NaN where
+    products were not finite.
     """
 
     value: Tensor
@@ -66,6 +69,7 @@ class LanczosEnd:
     vectors: Tensor
     beyond: Tensor
     asymmetry: Tensor
+    recurrence: Tensor
 
 
 def lanczos(
@@ -137,6 +141,7 @@ class _Run:
             vectors=start.new_zeros(count, keep, size),
             beyond=torch.zeros_like(start),
             asymmetry=torch.zeros_like(nan),
+            recurrence=torch.zeros_like(nan),
         )
 
     def advance(self, image: Tensor | None) -> bool:
@@ -147,7 +152,7 @@ class _Run:
             size = torch.linalg.vector_norm(onward, ord=math.inf, dim=1)
             self.unit = torch.where((size > 0) & size.isfinite(), size, 1.0)
         onward.div_(self.unit[:, None])
-        diagonal = _inner(onward, vector)
+        diagonal = inner(onward, vector)
         onward.addcmul_(vector, diagonal.to(onward)[:, None], value=-1)
         if self.step > 0:
             before = self.off[:, self.step - 1, None].to(onward)
@@ -161,7 +166,7 @@ class _Run:
         else:
             off = torch.zeros_like(off)
         self.off[:, self.step - 1] = off
-        onward.mul_(_inverse(off).to(onward)[:, None])
+        onward.mul_(inverse(off).to(onward)[:, None])
         last = self.step >= self.max_steps
         if not last:
             self._append(onward)
@@ -170,7 +175,7 @@ class _Run:
         return len(self.active) > 0
 
     def _orthogonalised(self, onward: Tensor) -> tuple[Tensor, Tensor]:
-        onward = _orthogonal_to(self.against, onward)
+        onward = orthogonal_to(self.against, onward)
         before = _norm(onward)
         known = self.basis[:, : self.step + 1]
         # What is removed belongs to earlier vectors, and would be zero for a symmetric matrix but for rounding.
@@ -179,7 +184,7 @@ class _Run:
         onward.unsqueeze(1).baddbmm_(removed.mT, known, alpha=-1)
         off = _norm(onward)
         if bool((off < 0.7 * before).any()):
-            onward = _orthogonal_to(self.against, _orthogonal_to(known, onward))
+            onward = orthogonal_to(self.against, orthogonal_to(known, onward))
             off = _norm(onward)
         return onward, off
 
@@ -191,12 +196,12 @@ class _Run:
             noise = torch.randn(onward.shape[1], generator=generator, dtype=torch.float64).to(onward)
             floor = self.eps * self.largest[index]
             length = off[index]
-            own = onward[index] * _inverse(length).to(onward)[:, None]
+            own = onward[index] * inverse(length).to(onward)[:, None]
             fresh = torch.where((length > floor)[:, None], own, noise / noise.norm())
             for _ in range(3):
-                fresh = _orthogonal_to(self.against[index], fresh)
-                fresh = _orthogonal_to(self.basis[index, : self.step], fresh)
-                fresh = fresh * _inverse(_norm(fresh)).to(fresh)[:, None]
+                fresh = orthogonal_to(self.against[index], fresh)
+                fresh = orthogonal_to(self.basis[index, : self.step], fresh)
+                fresh = fresh * inverse(_norm(fresh)).to(fresh)[:, None]
             length = torch.maximum(length, floor)
             onward[index], off[index] = fresh * length.to(fresh)[:, None], length
         return onward, torch.where(self.largest > 0, off, 0.0)
@@ -219,7 +224,8 @@ class _Run:
         broken = ~(diagonal + off).isfinite().all(1)
         ritz = RitzValues(torch.where(broken[:, None], 0.0, diagonal), torch.where(broken[:, None], 0.0, off))
         unit = self.unit.double().cpu()
-        tolerance = self.goal.tolerance(ritz.value * unit, self.rounding.cpu()) / unit
+        rounding = (self.rounding + self._lost()).cpu()
+        tolerance = self.goal.tolerance(ritz.value * unit, rounding) / unit
         closed = (off == 0).any(1)
         reach = tolerance * (_WARM_SLACK if self.goal.warm else 1.0)
         bounded = closed | (ritz.log_polynomial(ritz.value + reach) >= self.log_target)
@@ -259,7 +265,8 @@ class _Run:
         end.value[place], end.upper[place], end.residual[place], end.miss[place] = told
         end.steps[place] = self.step
         end.converged[place] = converged
-        end.asymmetry[place] = (self.asymmetry * _inverse(self.largest))[index]
+        end.asymmetry[place] = (self.asymmetry * inverse(self.largest))[index]
+        end.recurrence[place] = self._lost()[index]
         count = min(self.keep, self.step)
         coordinates = ritz.coordinates(count).to(here)
         every = len(index) == len(self.active)  # then the basis need not be copied
@@ -268,6 +275,11 @@ class _Run:
         tail = self.off[:, self.step - 1] * coordinates[:, 0, -1] * self.unit
         end.beyond[place] = (tail.to(onward)[:, None] * onward)[index]
         self.waiting[index] = False
+
+    def _lost(self) -> Tensor:
+        """What the recurrence has rounded: each step a few times, by no more than its coefficients, independently."""
+        assert self.unit is not None
+        return _ROUNDINGS * self.eps * math.sqrt(self.step) * self.largest * self.unit.double()
 
     def _drop(self, last: bool) -> None:
         """Take finished matrices out of the batch, once that pays for what has to be recorded again."""
@@ -284,22 +296,5 @@ class _Run:
             self.unit, self.rounding = self.unit[index], self.rounding[index]
 
 
-def _orthogonal_to(known: Tensor, vector: Tensor) -> Tensor:
-    """Each vector, (M, P), less its components along the orthonormal rows of ``known``, (M, k, P)."""
-    if known.shape[1] == 0:
-        return vector
-    overlap = torch.bmm(known, vector[:, :, None])
-    return torch.baddbmm(vector[:, None, :], overlap.mT, known, alpha=-1)[:, 0]
-
-
-def _inner(left: Tensor, right: Tensor) -> Tensor:
-    """In the vectors' own precision, without a copy in another: what that loses is seen with all rounding."""
-    return torch.bmm(left[:, None, :], right[:, :, None])[:, 0, 0].double()
-
-
 def _norm(vector: Tensor) -> Tensor:
-    return _inner(vector, vector).sqrt()
-
-
-def _inverse(value: Tensor) -> Tensor:
-    return torch.where(value > 0, 1 / value, 0.0)
+    return inner(vector, vector).sqrt()
