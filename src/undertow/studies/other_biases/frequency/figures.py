@@ -7,6 +7,7 @@ import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
+from undertow.studies.kit.exact_tests import median_interval
 from undertow.studies.kit.readings import after_training, measured
 from undertow.studies.kit.statements import Figures
 from undertow.studies.other_biases.frequency.claims import LEARNED, of_frequencies
@@ -51,5 +52,6 @@ def under_noise(frame: polars.DataFrame) -> altair.TopLevelMixin:
         y="share left under noise",
         colour="amplitudes",
         points=True,
+        interval=median_interval,
         title="Noise of a tenth of ‖θ‖ on the weights",
     ).draw(table.with_columns(amplitudes=_AMPLITUDES))

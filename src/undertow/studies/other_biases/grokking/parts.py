@@ -21,7 +21,7 @@ _SIZES = by_scale(
     gains=([_HE, 2 * _HE], [_HE, 2 * _HE], [_HE, 2 * _HE, 4 * _HE]),
     epochs=(240, 1000, 3000),
     every=(20, 10, 20),
-    beside_every=(120, 250, 1000),
+    beside_every=(120, 100, 1000),
     count=(1, 4, 4),
     certify=(False, True, False),  # a proof with 113 classes takes longer than the training
 )
@@ -46,7 +46,7 @@ _DESCENT = by_scale(
     gains=([8 * _HE, 32 * _HE], [8 * _HE, 32 * _HE, 128 * _HE], [8 * _HE, 32 * _HE, 128 * _HE]),
     epochs=(400, 2200, 12000),
     every=(20, 20, 100),
-    beside_every=(200, 1100, 6000),
+    beside_every=(200, 440, 3000),
     count=(1, 4, 4),
     certify=(False, True, False),
     free_epochs=(200, 3000, 3000),
