@@ -228,7 +228,7 @@ def _attack(
     """The closest examples: what gradients find, then from the certificate if there is one, then shortened."""
     guided = bool(graphs)
     # From the certificate DeepFool's examples end where FAB's do.
-    first_examples(search, quick=guided and not shorten)
+    first_examples(search, effort="quick" if guided and not shorten else "thorough")
     if guided:
         find_by_certificate(search, graphs, shape, certified)
     try_lines(search)

@@ -11,7 +11,6 @@ from torch.overrides import has_torch_function_unary
 
 from undertow.core.patches import patch_rows
 from undertow.core.weight_gradients import wants_first_weight_gradients
-
 from undertow.models.initialisation import allocated
 
 __all__ = ["ChannelNorm", "Convolution", "convolution"]
