@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["polar_by_products", "polar_factor"]
 
@@ -27,14 +29,14 @@ def polar_factor(matrix: Tensor) -> Tensor:
     By their singular vectors on a CPU, in a quarter of the time; elsewhere by products alone, so that a GPU can replay
     it. A single row or column is divided by its length.
 
+    >>> import torch
     >>> polar_factor(torch.tensor([[[0.0, 2.0], [1e-6, 0.0]]])).round(decimals=6).tolist()
     [[[0.0, 1.0], [1.0, 0.0]]]
     """
     wide = matrix.shape[-1] > matrix.shape[-2]
     tall = (matrix.mT if wide else matrix).double()
-    tall = _divided(
-        tall, tall.abs().amax((1, 2), keepdim=True)
-    )  # first: squares of small entries would vanish
+    largest = tall.abs().amax((1, 2), keepdim=True)
+    tall = _divided(tall, largest)  # first: squares of small entries would vanish
     if tall.shape[-1] == 1:
         factor = _divided(tall, tall.square().sum((1, 2), keepdim=True).sqrt())
     else:
@@ -47,6 +49,8 @@ def _divided(matrices: Tensor, by: Tensor) -> Tensor:
 
 
 def _by_vectors(tall: Tensor) -> Tensor:
+    import torch  # here: settings that name this direction are read without it
+
     finite = tall.isfinite().flatten(1).all(1)[:, None, None]
     left, values, right = torch.linalg.svd(tall.where(finite, 0.0), full_matrices=False)
     kept = values > _NOTHING * values[:, :1]
@@ -61,6 +65,7 @@ def polar_by_products(tall: Tensor) -> Tensor:
     small again, whose vectors rounding would disturb. After eighteen steps those above 10⁻⁸ of ‖G‖_F are 1 to rounding,
     and what rounding makes of exact zeros is still about 0.
 
+    >>> import torch
     >>> polar_by_products(torch.tensor([[[3.0, 0.0], [0.0, -1e-6]]], dtype=torch.float64)).round(decimals=6).tolist()
     [[[1.0, 0.0], [0.0, -1.0]]]
     """
