@@ -5,7 +5,8 @@ z = W a + b, ‖a − â‖ ≤ ℓ and weight_i = 1/(‖w_i‖ℓ)², each term
 of the Gram matrix of the normed rows w_i/‖w_i‖: of n neurons with inputs of dimension d about (1 + √(n/d))², not n.
 Neurons that are on one side of their kink need no relaxation, so their rows are left out.
 
-The lengths ℓ are those of `ball_lengths`.
+The lengths ℓ are those of `ball_lengths`. ẑ is what float64 computed, W â + b + r with |r_i| ≤ γ(|W| m + |b|)_i: so
+weight_i = 1/(‖w_i‖ℓ + |r_i|)², of which each term is again at most 1, and the root of their sum at most √λ + ‖√weight·r‖.
 """
 
 from __future__ import annotations
@@ -79,18 +80,24 @@ class BallCouplings:
         open_ended = ~settled(operation.curve, low, high) if operation.curve.straight else high > low
         column = (-1, *[1] * (centre.ndim - 1))
         if not isinstance(source, AffineMap) or (source.matrix is None and source.kernel is None):
-            length = ball.lengths[at].clamp(min=1e-300).reshape(column)
-            weight = torch.where(open_ended, torch.ones_like(centre) / length**2, 0.0)
-            return BallCoupling(weight, centre, torch.ones_like(ball.eps))
+            length = ball.lengths[at].reshape(column).expand_as(centre)
+            return BallCoupling(_weights(length, open_ended), centre, torch.ones_like(ball.eps) * ROUNDED)
         if at not in self._layers:
             self._layers[at] = _normed_rows(source)
         rows = self._layers[at].of(ball.batch)
-        length = ball.lengths[source.inputs[0]].clamp(min=1e-300).reshape(column)
-        norms = rows.lengths * length
-        weight = torch.where(open_ended & (norms > 0), 1 / norms.clamp(min=1e-300) ** 2, 0.0)
-        square = rows.norm.expand_as(ball.eps) if rows.gram is None else _masked(rows, open_ended)
-        count = open_ended.flatten(1).sum(1).to(square)
-        return BallCoupling(weight, centre, torch.minimum(square, count) * ROUNDED)
+        rounded = self.bounds.rounding * ball.sizes[at]
+        weight = _weights(rows.lengths * ball.lengths[source.inputs[0]].reshape(column) + rounded, open_ended)
+        largest = rows.norm.expand_as(ball.eps) if rows.gram is None else _masked(rows, open_ended)
+        beside = torch.linalg.vector_norm((weight.sqrt() * rounded).flatten(1), dim=1)
+        count = open_ended.flatten(1).sum(1).to(largest)
+        square = torch.minimum((largest.sqrt() + beside).square(), count)
+        return BallCoupling(weight, centre, square * ROUNDED)
+
+
+def _weights(lengths: Tensor, open_ended: Tensor) -> Tensor:
+    """1/length² of open neurons; 0, which says nothing, of others and where a square would vanish or overflow."""
+    usable = open_ended & (lengths > 1e-140) & (lengths < 1e140)
+    return torch.where(usable, 1 / torch.where(usable, lengths, 1.0).square(), 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,9 @@ never more than the box of the limits allows. Each neuron of the next layer then
 
 |f(z) − f(ẑ)| is at most |z − ẑ| times the largest slope between z and ẑ. Limits of a part of the ball may leave ẑ out,
 as those of a case do that x is not in: slopes are taken on the interval that has both.
+
+v̂ is what float64 computed at x, so rounding is part of the distance: with v̂ = W â + b + r, |r| ≤ γ(|W| m + |b|),
+‖v − v̂‖₂ ≤ ‖W‖₂‖a − â‖₂ + ‖r‖₂. What was rounded before is in ‖a − â‖ already.
 """
 
 from __future__ import annotations
@@ -30,8 +33,8 @@ _ROUNDED = 1 + 1e-9
 class BallLengths:
     """Lengths through one network, or several stacked; norms of their maps are computed once."""
 
-    def __init__(self, graph: NetworkGraph) -> None:
-        self.graph = graph
+    def __init__(self, graph: NetworkGraph, rounding: float) -> None:
+        self.graph, self.rounding = graph, rounding
         self._norms: dict[int, Tensor] = {}
         self._neurons: dict[int, Tensor | None] = {}
 
@@ -63,17 +66,31 @@ class BallLengths:
         if isinstance(operation, AffineMap):
             norms = self.norms_of(index, ball.batch, ball.eps)
             each = (norms[..., at] * own for at, own in enumerate(given))
-            return sum(each, torch.zeros_like(ball.eps)) * _ROUNDED
+            rounded = 0.0 if operation.rearranges else self._rounded(index, ball)
+            return (sum(each, torch.zeros_like(ball.eps)) + rounded) * _ROUNDED
         if isinstance(operation, CurveOf):
             (low, high), centre = ball.limits[operation.inputs[0]], ball.values[operation.inputs[0]]
-            least, most = slope_range(operation.curve, low.minimum(centre), high.maximum(centre))
-            return torch.maximum(least.abs(), most.abs()).flatten(1).amax(1) * given[0] * _ROUNDED
+            low, high = low.minimum(centre), high.maximum(centre)
+            least, most = slope_range(operation.curve, low, high)
+            steepest = torch.maximum(least.abs(), most.abs()).flatten(1).amax(1)
+            error = None if operation.curve.error is None else operation.curve.error(low, high)
+            return (steepest * given[0] + self._rounded(index, ball, error)) * _ROUNDED
         if isinstance(operation, LargestOf):
             return math.sqrt(len(operation.receivers)) * given[0] * _ROUNDED
         return torch.full_like(ball.eps, math.inf)
 
+    def _rounded(self, index: int, ball: BallBounds, more: Tensor | None = None) -> Tensor:
+        """The length (B,) of what rounding, and ``more``, can do to one operation's value at x."""
+        each = self.rounding * ball.sizes[index]
+        each = each if more is None else each + more
+        found: Tensor = torch.linalg.vector_norm(each.flatten(1), dim=1)
+        return found
+
     def spread(self, index: int, ball: BallBounds) -> Tensor | None:
-        """‖w_i‖₂·ℓ of every neuron of a layer, (B, …) to broadcast against its result; None for other operations."""
+        """‖w_i‖₂·ℓ of every neuron of a layer, (B, …) to broadcast against its result; None for other operations.
+
+        The rounding of this layer itself is not in it.
+        """
         operation = self.graph.operations[index]
         if index not in self._neurons:
             self._neurons[index] = neuron_norms(operation) if isinstance(operation, AffineMap) else None

@@ -73,7 +73,7 @@ class JacobianBounds:
 
     def __init__(self, bounds: LinearBounds) -> None:
         self.bounds, self.graph = bounds, bounds.graph
-        self.lengths = bounds.lengths or BallLengths(bounds.graph)
+        self.lengths = bounds.lengths or BallLengths(bounds.graph, bounds.rounding)
 
     def rows(self, ball: BallBounds, rows: Tensor) -> RowBounds:
         """Bounds of rows·J at the input, for rows (B, K, *S) at the scores, over the balls."""

@@ -54,7 +54,7 @@ class LinearBounds:
         self.reach = AffineReach(graph, norm)
         self._patches: dict[int, Patches | None] = {}
         self.work = _work_before(graph)
-        self.lengths = BallLengths(graph) if norm == 2 and lengths else None
+        self.lengths = BallLengths(graph, self.rounding) if norm == 2 and lengths else None
         self.wanted = {
             index
             for operation in graph.operations
