@@ -167,7 +167,8 @@ class PairGradients:
             if kinks is not None:
                 stack.enter_context(kinks.on(self.net))
             scores = as_rows(functional_call(self.net, leaves, (x,)), len(x))
-            found = torch.autograd.grad(scores, list(leaves.values()), slopes, allow_unused=True)
+            # A sum, and not `grad_outputs`, for which torch first imports sympy: half a second.
+            found = torch.autograd.grad((scores * slopes).sum(), list(leaves.values()), allow_unused=True)
         for name, gradient in zip(leaves, found, strict=True):
             if gradient is not None:
                 total[name].add_(gradient)

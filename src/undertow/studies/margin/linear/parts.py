@@ -13,7 +13,7 @@ _SIZES = by_scale(
     dimensions=([2, 10], [2, 50], [2, 50, 500]),
     n=(20, 40, 100),
     stop=(-30.0, -100.0, -1000.0),
-    every=("4 decades", "4 decades", "10 decades"),
+    every=("6 decades", "4 decades", "10 decades"),
     penalties=(
         [-1.0, -3.0, -10.0, -30.0],
         [-1.0, -3.0, -10.0, -30.0, -100.0],

@@ -13,16 +13,17 @@ __all__ = ["PARTS"]
 _SIZES = by_scale(
     data=("digits", "digits", "mnist"),
     n=(60, 200, 60000),
+    labels=(30, 200, 500),
     image=((1, 8, 8), (1, 8, 8), (1, 28, 28)),
     channels=((4, 8), (4, 8), (32, 64)),
     kernels=((3, 3), (3, 3), (5, 3)),
     dense=((16,), (32,), (1024,)),
-    levels=((10.0, 15.0, 20.0), (10.0, 15.0, 20.0, 100.0), (10.04, 15.12, 20.07)),
+    levels=((10.0, 20.0), (10.0, 15.0, 20.0, 100.0), (10.04, 15.12, 20.07)),
     last=((30.0,), (200.0,), (10.04, 15.12, 20.07, 120.01, 881.51)),
     points=(2, 2, 50),
     attacked=(1, 20, 50),
-    seeds=(10, 10, 6),
-    epochs=(40, 300, 40),
+    seeds=(6, 10, 6),
+    epochs=(20, 300, 40),
     near=(0.4, 0.4, 1.0),
     passes=(60, 200, 20),
     starts=([0.05, 0.2, 0.5], [0.02, 0.05, 0.1, 0.2, 0.5], [0.01, 0.02, 0.05, 0.1, 0.2]),
@@ -196,7 +197,7 @@ def mixed(scale: Scale, variant: str) -> dict[str, Any]:
     """
     size, own = _SIZES[scale], starts(scale, variant)
     return own | {
-        "data": {"name": "mixed-labels", "of": own["data"] | {"limit": min(size.n, 500)}},
+        "data": {"name": "mixed-labels", "of": own["data"] | {"limit": size.labels}},
         "model": own["model"] | {"init": {"name": "gaussian", "std": 0.1}},
         "training": _training("smoke", -3.0),
         "grid": {"share": size.shares, "seed": list(range(10))},
