@@ -79,8 +79,9 @@ def test_a_stretched_input_has_the_same_residuals_at_its_own_frequencies() -> No
     net = nn.Sequential(nn.Linear(1, 30), nn.Tanh(), nn.Linear(30, 1)).double()
     inner = copy.deepcopy(net)
     with torch.no_grad():  # the same function of z
-        inner[0].weight /= 20
-        inner[0].bias += 10 * inner[0].weight[:, 0]
+        weight, bias = inner[0].parameters()
+        weight.div_(20)
+        bias.add_(10 * weight[:, 0])
     found = [
         [
             value

@@ -50,7 +50,7 @@ def test_weights_are_those_of_ordinary_training(build, changed) -> None:  # type
         trainer.advance(1000)
         ways.append(trainer)
     ordinary, span = ways
-    assert span._step.ensemble.weights[span._whole.first].shape[2] == FEW  # type: ignore[union-attr]
+    assert span._step.ensemble.weights[span._whole.first].shape[2] == FEW  # type: ignore[attr-defined]
     for index in range(2):
         start = dict(build(3 + index).double().named_parameters())
         for (name, ours), theirs in zip(
@@ -83,9 +83,8 @@ def test_shared_networks_and_all_together_follow_when_shown() -> None:
 
 
 def test_members_with_samples_of_their_own_have_spans_of_their_own() -> None:
-    x, y = data(2 * FEW)
-    sets = [(x[:FEW], y[:FEW]), (x[FEW:], y[FEW:])]
-    x, y = (list(each) for each in zip(*((own.double(), labels) for own, labels in sets), strict=True))
+    every, labels = data(2 * FEW)
+    x, y = list(every.double().split(FEW)), list(labels.split(FEW))
     ways = []
     for coordinates in ("inputs", "span"):
         recipes = [Recipe(**settings(), seed=seed, coordinates=coordinates) for seed in (0, 1)]

@@ -53,10 +53,12 @@ class _PatchProduct(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             spread = torch.bmm(rows.reshape(members, -1, outputs), _flat(weight))
             spread = spread.view(members * samples, height, width, size, size, channels)
-            by_x = _gathered(spread.permute(3, 4, 0, 5, 1, 2)).unflatten(0, (members, samples))
+            by_x = _gathered(spread.permute(3, 4, 0, 5, 1, 2)).view(members, samples, channels, height, width)
         # A product for each sample, then their sum: one product alone would be a few long sums, on few processors.
         each = torch.bmm(rows.transpose(1, 2), patches.view(members * samples, height * width, -1))
-        total = each.unflatten(0, (members, samples)).sum(1).view(members, outputs, size, size, channels)
+        total = (
+            each.view(members, samples, *each.shape[1:]).sum(1).view(members, outputs, size, size, channels)
+        )
         by_bias = delta.sum((1, 3, 4)) if ctx.biased else None
         return by_x, total.permute(0, 1, 4, 2, 3).contiguous(), by_bias
 
