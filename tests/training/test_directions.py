@@ -470,9 +470,9 @@ def test_muon_is_torchs_own(settings: dict[str, Any], monkeypatch: pytest.Monkey
         for name, shape in (("w", (5, 3)), ("v", (3, 7)))
     }
     theirs = [[nn.Parameter(each[member].clone()) for each in weight.values()] for member in range(2)]
-    options = {"lr": 0.02, "momentum": direction.momentum, "nesterov": direction.nesterov}
-    steps = {"ns_steps": direction.steps, "weight_decay": direction.weight_decay}
-    loops = [torch.optim.Muon(own, **options, **steps) for own in theirs]
+    options: dict[str, Any] = {"momentum": direction.momentum, "nesterov": direction.nesterov}
+    options |= {"lr": 0.02, "ns_steps": direction.steps, "weight_decay": direction.weight_decay}
+    loops = [torch.optim.Muon(own, **options) for own in theirs]
     memory, rates = direction.start(weight), torch.full((2,), 0.02, dtype=torch.float64)
     for _ in range(50):
         gradients = {name: torch.randn(each.shape, generator=draw).double() for name, each in weight.items()}
@@ -497,7 +497,7 @@ ODD = [
 @pytest.mark.parametrize("settings", ODD)
 @pytest.mark.parametrize("decay", [None, 0.0, 3.0])
 def test_adam_is_torchs_own_with_odd_settings(
-    settings: dict[str, float], decay: float | None, scale: float
+    settings: dict[str, Any], decay: float | None, scale: float
 ) -> None:
     """Gradients over seven decades, half of them zero, all of them zero once; matrices, vectors and convolutions."""
     draw = cases.generator(9)

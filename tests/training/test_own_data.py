@@ -47,7 +47,7 @@ def recipes(**changes: Any) -> list[Recipe]:
 def test_each_is_trained_as_it_would_be_alone(architecture: str, setting: str) -> None:
     networks = [cases.ARCHITECTURES[architecture](seed) for seed in range(3)]
     problems, how = [problem(seed) for seed in range(3)], recipes(**SETTINGS[setting])
-    together = trained(Trainer(networks, *map(list, zip(*problems, strict=True)), how))  # type: ignore[arg-type]
+    together = trained(Trainer(networks, [x for x, _ in problems], [y for _, y in problems], how))
     for index, (network, (x, y), each) in enumerate(zip(networks, problems, how, strict=True)):
         alone = trained(Trainer([network], x, y, [each]))
         for name, weight in weights(alone.network(0)).items():

@@ -54,7 +54,8 @@ def _by_vectors(tall: Tensor) -> Tensor:
     finite = tall.isfinite().flatten(1).all(1)[:, None, None]
     left, values, right = torch.linalg.svd(tall.where(finite, 0.0), full_matrices=False)
     kept = values > _NOTHING * values[:, :1]
-    return ((left * kept[:, None, :]) @ right).where(finite, torch.nan)
+    factor: Tensor = (left * kept[:, None, :]) @ right
+    return factor.where(finite, torch.nan)
 
 
 def polar_by_products(tall: Tensor) -> Tensor:

@@ -74,7 +74,8 @@ def stationarity_of(
     ``kinks`` is as in :func:`undertow.kkt`; 0 takes autograd's slopes. With one hidden layer the best slopes are
     found; with more, good ones, and ``error`` does not cover better ones.
     """
-    pairs, weights = Pairs(*rivals.nonzero(as_tuple=True)), [weight.cpu() for weight in theta.values()]
+    points, others = rivals.nonzero(as_tuple=True)
+    pairs, weights = Pairs(points, others), [weight.cpu() for weight in theta.values()]
     flat = torch.cat([weight.flatten() for weight in weights])
     free = _Free.of(gradients, pairs, kinks)
     rows, owners = gradients.rows(pairs).cpu(), torch.arange(len(pairs))
