@@ -152,6 +152,5 @@ class _Layer:
         count = len(self._left)
         found = inside * self._alone
         found[:, :, :count] -= inside[:, :, :count].transpose(0, 2, 1) * self._crossed
-        back = self._left @ found @ self._right
-        flat: np.ndarray = (back if self._wide else back.transpose(0, 2, 1)).reshape(len(given), -1)
-        return flat
+        back: np.ndarray = self._left @ found @ self._right
+        return (back if self._wide else back.transpose(0, 2, 1)).reshape(len(given), -1)
