@@ -64,8 +64,8 @@ def sharpness(
         atol: Absolute error that is enough as well, for curvature near zero; 0 by default.
         matrix: "hessian", or "gauss-newton" for (1/N) Σ J_iᵀ ∇²ℓ_i J_i, positive semi-definite where ℓ is convex.
         top: How many of the largest eigenvalues, with vectors.
-        start: An earlier result, or its vectors, of a network nearby: a warm start, which takes fewer products and
-            ends as ``tracked``.
+        start: An earlier result, or its vectors, of a network nearby, or of this one on some of the samples: a warm
+            start, which takes fewer products and ends as ``tracked``.
         reduction: "mean" over the samples, as losses are in training, or "sum".
         parameters: Names of the parameters that move; by default all that train.
         method: "krylov", "exact" (the whole matrix) or "auto", which is exact up to 64 parameters.

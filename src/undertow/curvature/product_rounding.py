@@ -24,7 +24,9 @@ def rounding_at(products: CurvatureProducts, vector: Tensor, draw: int, *, image
     return _length(_perturbed(products, vector, draw) - image)
 
 
-def rounding_on_a_share(products: CurvatureProducts, vector: Tensor, draw: int, *, image: Tensor) -> Tensor:
+def rounding_on_a_share(
+    products: CurvatureProducts, vector: Tensor, draw: int, *, image: Tensor | None
+) -> Tensor:
     """The same from a share of the samples, where these are many: a perturbed product costs three plain ones.
 
     Half of the share are the longest samples, each for itself; the others are drawn from the rest, which they stand
@@ -32,7 +34,9 @@ def rounding_on_a_share(products: CurvatureProducts, vector: Tensor, draw: int, 
     all choices S of n of N.
     """
     share = _share(products)
-    return rounding_at(share, vector, draw, image=image if share is products else share(vector))
+    if share is not products or image is None:
+        image = share(vector)
+    return rounding_at(share, vector, draw, image=image)
 
 
 def _share(products: CurvatureProducts) -> CurvatureProducts:

@@ -80,14 +80,13 @@ def by_lanczos(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     """
     size = products.size
     plain = unit(_drawn(products, goal.generator))
-    image = products(plain)
-    rounding = math.sqrt(size) * ROUNDING_SAFETY * rounding_on_a_share(products, plain, 0, image=image)
+    known = products(plain) if goal.warm is None else None
+    rounding = math.sqrt(size) * ROUNDING_SAFETY * rounding_on_a_share(products, plain, 0, image=known)
     share = 1.0 if goal.warm is None else WARM_NOISE / (1 + WARM_NOISE)
     start = plain if goal.warm is None else _mixed(goal.warm[:, 0], plain)
     steps = LanczosGoal(
         goal.rtol, goal.atol, goal.risk / goal.top, goal.max_steps, rounding, goal.warm is not None
     )
-    known = image if goal.warm is None else None
     ends = [lanczos(products, start, steps, first=known, share=share, keep=goal.top)]
     if goal.top == 1:
         return _one(products, ends[0], rounding)

@@ -25,6 +25,10 @@ _SIZES = by_scale(
 )
 
 
+def _adam(rate: float, epochs: int) -> dict[str, Any]:
+    return {"optimizer": "adam", "learning_rate": rate, "epochs": epochs, "loss": "square"}
+
+
 @only_in("paper")
 def sines(scale: Scale) -> dict[str, Any]:
     """Adam on the square loss; residuals of every frequency over training, and under noise on the weights."""
@@ -38,12 +42,7 @@ def sines(scale: Scale) -> dict[str, Any]:
     return {
         "data": {"name": "fourier-sum", "n": size.n, "frequencies": list(size.frequencies), "seed": 0},
         "model": {"name": "mlp", "widths": size.widths, "init": start, "bias": True},
-        "training": {
-            "optimizer": "adam",
-            "learning_rate": size.rate,
-            "epochs": size.epochs,
-            "loss": "square",
-        },
+        "training": _adam(size.rate, size.epochs),
         "probe": {"measures": measures, "every": "end"},
         "grid": {"growing": [False, True], "seed": list(range(10))},
     }
@@ -54,21 +53,11 @@ def wide(scale: Scale) -> dict[str, Any]:
     """A low and a high frequency, 1 : 4, on [−10, 10), tanh networks (sin x + sin 4x in Xu et al. 2019)."""
     size = _SIZES[scale]
     start = {"name": "fan-in", "gain": _DEFAULT, "bias": _DEFAULT}
+    model = {"name": "mlp", "widths": size.wide_widths, "activation": "tanh", "init": start, "bias": True}
     return {
         "data": {"name": "fourier-sum", "n": 61, "frequencies": [3, 12], "stretch": 20.0, "seed": 0},
-        "model": {
-            "name": "mlp",
-            "widths": size.wide_widths,
-            "activation": "tanh",
-            "init": start,
-            "bias": True,
-        },
-        "training": {
-            "optimizer": "adam",
-            "learning_rate": size.wide_rate,
-            "epochs": size.wide_epochs,
-            "loss": "square",
-        },
+        "model": model,
+        "training": _adam(size.wide_rate, size.wide_epochs),
         "probe": {"measures": ["frequency-residuals"], "every": size.wide_every},
         "grid": {"seed": list(range(10))},
     }

@@ -73,23 +73,24 @@ def image_network(scale: Scale) -> dict[str, Any]:
     }
 
 
+def _small(scale: Scale, epochs: int, rates: list[float], **training: Any) -> dict[str, Any]:
+    """Training and readings of networks on few points."""
+    size = _SIZES[scale]
+    measures = sharpness_and_loss("square", every=size.every, loss_every=size.loss_every)
+    return {
+        "training": {"learning_rate": rates[0], "epochs": epochs, "loss": "square", **training},
+        "probe": {"measures": measures, "every": "end"},
+        "grid": {"learning_rate": rates, "seed": _SEEDS},
+    }
+
+
 def _chebyshev(scale: Scale, optimizer: Any, rates: list[float]) -> dict[str, Any]:
     size = _SIZES[scale]
     widths = [size.width] * 2
     return {
         "data": {"name": "chebyshev", "n": 20, "degree": 4},
         "model": {"name": "mlp", "widths": widths, "activation": "tanh", "init": _START, "bias": True},
-        "training": {
-            "optimizer": optimizer,
-            "learning_rate": rates[0],
-            "epochs": size.epochs,
-            "loss": "square",
-        },
-        "probe": {
-            "measures": sharpness_and_loss("square", every=size.every, loss_every=size.loss_every),
-            "every": "end",
-        },
-        "grid": {"learning_rate": rates, "seed": _SEEDS},
+        **_small(scale, size.epochs, rates, optimizer=optimizer),
     }
 
 
@@ -122,12 +123,7 @@ def deep_linear(scale: Scale) -> dict[str, Any]:
     return {
         "data": {"name": "linear-map", "n": size.d, "d": size.d, "seed": 0},
         "model": {"name": "mlp", "widths": widths, "activation": "linear", "init": start},
-        "training": {"learning_rate": rates[0], "epochs": size.linear_epochs, "loss": "square"},
-        "probe": {
-            "measures": sharpness_and_loss("square", every=size.every, loss_every=size.loss_every),
-            "every": "end",
-        },
-        "grid": {"learning_rate": rates, "seed": _SEEDS},
+        **_small(scale, size.linear_epochs, rates),
     }
 
 
