@@ -10,7 +10,7 @@ import polars
 from undertow.core.errors import InputError
 from undertow.studies.kit.readings import measured, side_by_side
 
-__all__ = ["against_loss", "fallen", "with_time"]
+__all__ = ["against_loss", "fallen", "with_power_law", "with_time"]
 
 SMALL_LOSS = math.log10(math.log(2))
 """t0: the theorem's first moment, where the summed logistic loss falls below log 2."""
@@ -37,13 +37,22 @@ def against_loss(
 def with_time(table: polars.DataFrame, frame: polars.DataFrame, *, by: Sequence[str]) -> polars.DataFrame:
     """The same with ``log_time`` = log t, t = Σ η of the effective steps −η ∇𝓛.
 
-    Records have the steps −η ∇(𝓛/n) that training takes: their η is n times that, and n tells both losses apart.
+    Records have the steps −η ∇(𝓛/n) that training takes: their η is n times that; n tells both losses apart.
     """
     rows = side_by_side(frame, "steps", by=[*by, "step"], what="the time t = Σ η").drop_nulls("log_time")
     summed = measured(frame, "margins", "log10-loss").select(*by, "step", summed="value")
     log_n = math.log(10) * (polars.col("summed") - polars.col("log10_loss"))
     times = rows.join(summed, on=[*by, "step"]).select(*by, "step", log_time=polars.col("log_time") - log_n)
     return table.join(times, on=[*by, "step"])
+
+
+def with_power_law(table: polars.DataFrame, x: str, power: float, *, kind: str) -> polars.DataFrame:
+    """Curves (columns seed, x, ``kind`` and value) and c x^power, called ``kind``, through their first mean."""
+    places = table.select(x).unique().sort(x)
+    first = table.filter(polars.col(x) == polars.col(x).min())
+    law = first["value"].mean() * (polars.col(x) / places[x][0]) ** power
+    line = places.with_columns(value=law, kind=polars.lit(kind), seed=first["seed"][0])
+    return polars.concat([table, line.cast({"seed": table["seed"].dtype}).select(table.columns)])
 
 
 def fallen(table: polars.DataFrame, value: str, *, by: Sequence[str]) -> polars.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import altair
 import polars
 
@@ -23,20 +25,9 @@ FIGURES = Figures(parts=_PARTS)
 @FIGURES.add("radius-by-loss", "Exact radii of narrow networks as training goes on")
 def radius_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Radius over half the distance to the other class against log₁₀ 1/𝓛, a panel for each part."""
-    each = [
-        radii_over_training(frame.filter(polars.col("part") == part)).with_columns(
-            panel=polars.lit(part.replace("-", ", head "))
-        )
-        for part in _PARTS
-    ]
     by = ["seed", "k", "n", "std", "panel"]
-    kept = [
-        own.with_columns(k=own["k"] if "k" in own.columns else polars.lit(0, dtype=polars.Int64))
-        for own in each
-    ]
-    table = polars.concat(
-        [own.select(*by, "fallen", value=polars.col("radius") / polars.col("half")) for own in kept]
-    )
+    value = polars.col("radius") / polars.col("half")
+    table = _each_part(frame, radii_over_training).select(*by, "fallen", value=value)
     shown = interpolated(table, _LEVELS, by=by, x="fallen").filter(polars.col("value").is_finite())
     # A level that some networks have not reached, or passed before the first reading, would compare others.
     count, panel = polars.len().over("panel", "std", "fallen"), ["panel", "std"]
@@ -60,15 +51,9 @@ def radius_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
 @FIGURES.add("slope-map", "Where training on helps and where it hurts")
 def slope_map(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The slope of log radius on log log 1/𝓛 by start and data, a map for each part: above 0 training on helps."""
-    found = []
-    for part in _PARTS:
-        table = radii_over_training(frame.filter(polars.col("part") == part))
-        own = slopes_of_radii(table)
-        k = polars.format("k = {}, ", polars.col("k")) if "k" in own.columns else polars.lit("")
-        case = polars.concat_str(k, polars.format("n = {}", polars.col("n")))
-        found.append(
-            own.select("seed", "std", "value", case=case, panel=polars.lit(part.replace("-", ", head ")))
-        )
+    found = _each_part(frame, lambda own: slopes_of_radii(radii_over_training(own)))
+    k = polars.when(polars.col("k") > 0).then(polars.format("k = {}, ", "k")).otherwise(polars.lit(""))
+    found = found.with_columns(case=polars.concat_str(k, polars.format("n = {}", "n")))
     return HeatMap(
         x="std",
         y="case",
@@ -78,7 +63,20 @@ def slope_map(frame: polars.DataFrame) -> altair.TopLevelMixin:
         domain=(-0.2, 0.2),
         number="+.2f",
         title="Slope of log radius on log log 1/𝓛",
-    ).draw(polars.concat(found))
+    ).draw(found)
+
+
+def _each_part(
+    frame: polars.DataFrame, table: Callable[[polars.DataFrame], polars.DataFrame]
+) -> polars.DataFrame:
+    """A table of every part, with its ``panel``; k = 0 where there are no clusters."""
+    found = [
+        table(frame.filter(polars.col("part") == part)).with_columns(
+            panel=polars.lit(part.replace("-", ", head "))
+        )
+        for part in _PARTS
+    ]
+    return polars.concat(found, how="diagonal_relaxed").with_columns(polars.col("k").fill_null(0))
 
 
 @FIGURES.add(

@@ -11,7 +11,7 @@ from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.readings import stacked
 from undertow.studies.kit.statements import Figures
-from undertow.studies.margin.curves_of_loss import against_loss, with_time
+from undertow.studies.margin.curves_of_loss import against_loss, with_power_law, with_time
 from undertow.studies.margin.homogeneous.claims import flow
 from undertow.studies.margin.homogeneous.parts import DEEP_LINEAR, RATES
 
@@ -80,20 +80,12 @@ def rates(frame: polars.DataFrame) -> altair.TopLevelMixin:
         size=order * polars.col("norm").log(),
     )
     panels = {"loss": "log 1/(t𝓛)", "size": "log ρ^L"}
-    own = (
-        stacked(table, panels, by=["seed", "L", "x"])
-        .group_by("seed", "L", "x", "curve")
-        .agg(polars.col("value").mean())
-    )
+    rows = stacked(table, panels, by=["seed", "L", "x"])
+    own = rows.group_by("seed", "L", "x", "curve").agg(polars.col("value").mean())
     slope = polars.when(polars.col("curve") == panels["size"]).then(1.0).otherwise(2 - 2 / polars.col("L"))
-    ends = own.group_by("L", "curve").agg(
-        end=polars.col("value").sort_by("x").tail(10).mean(), at=polars.col("x").sort().tail(10).mean()
-    )
-    line = own.join(ends, on=["L", "curve"]).with_columns(
-        value=polars.col("end") + slope * (polars.col("x") - polars.col("at")),
-        kind=polars.lit("theory's slope"),
-    )
-    both = polars.concat([own.with_columns(kind=polars.lit("measured")), line.select(*own.columns, "kind")])
+    end, at = (polars.col(name).sort_by("x").tail(10).mean().over("L", "curve") for name in ("value", "x"))
+    line = own.with_columns(value=end + slope * (polars.col("x") - at), kind=polars.lit("theory's slope"))
+    both = polars.concat([own.with_columns(kind=polars.lit("measured")), line])
     return LinePlot(
         x="x",
         x_axis=Axis("log log t"),
@@ -124,19 +116,13 @@ def all_margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
     early = polars.col("fallen") < polars.col("fallen").max().over("seed", "part") / 2
     table = table.with_columns(value=1 - polars.col("smoothed") / last).filter(early, polars.col("value") > 0)
     own = _levelled(table.with_columns(kind=polars.col("part").replace_strict(_NETWORKS)), "kind")
-    places = own["fallen"].unique().sort()
-    first = float(own.filter(polars.col("fallen") == places[0])["value"].mean())  # type: ignore[arg-type]
-    line = own.select("seed").unique().head(1).join(polars.DataFrame({"fallen": places}), how="cross")
-    theory = line.with_columns(
-        kind=polars.lit("theory's slope"), value=first * places[0] / polars.col("fallen")
-    )
     return LinePlot(
         x="fallen",
         x_axis=_LOSS,
         y=Axis("1 − γ̃/γ̃ at the end", log=True),
         colour="kind",
         title="Smoothed margins",
-    ).draw(polars.concat([own, theory.select(own.columns)]))
+    ).draw(with_power_law(own, "fallen", -1.0, kind="theory's slope"))
 
 
 def _levelled(table: polars.DataFrame, kind: str) -> polars.DataFrame:

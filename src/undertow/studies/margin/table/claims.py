@@ -10,7 +10,7 @@ import polars
 from undertow.core.errors import InputError
 from undertow.studies.kit.claim import CORRELATION, POSITIVE, SHARE, Finding
 from undertow.studies.kit.per_seed import by_value, mean, per_seed, rank_correlation, verdict
-from undertow.studies.kit.readings import after_training, curves, measured, split_key
+from undertow.studies.kit.readings import after_training, compared, curves, measured, split_key
 from undertow.studies.kit.statements import Claims, PublishedNumbers
 
 __all__ = ["CLAIMS", "PUBLISHED", "TEST", "margins_and_errors", "models", "radii_of_models"]
@@ -23,6 +23,9 @@ _BY = ["seed", "model"]
 _THEOREM = "a theorem (Sokolic et al. 2017), beside radii that are solved or come from above"
 about_radii = partial(CLAIMS.add, figure="robust-curves")
 bounded = partial(about_radii, check=_THEOREM)
+solved = partial(bounded, radius="exact")
+_BARTLETT = "Bartlett et al. 2017; Jiang et al. 2020; Li 2024 talk"
+generalising = partial(CLAIMS.add, source=_BARTLETT, figure="margin-and-error")
 beside_margin = partial(CLAIMS.add, source="Li 2024 talk, Margin and Robustness")
 
 
@@ -48,9 +51,9 @@ def radius_rises(frame: polars.DataFrame, measure: str = "point-radii") -> Findi
     On points that all models of the seed classify correctly. What is proved stands beside it.
     """
     table = radii_of_models(frame, measure)
-    first, last = (polars.col("model") == getattr(polars.col("model"), end)() for end in ("min", "max"))
-    attacked = polars.col("attacked")
-    ends = table.group_by("seed").agg(value=attacked.filter(last).mean() / attacked.filter(first).mean())
+    each = table.group_by("seed", "model").agg(polars.col("attacked").mean())
+    radius = polars.col("attacked").sort_by("model")
+    ends = each.group_by("seed").agg(value=radius.last() / radius.first())
     proved = "certified" if "certified" in table.columns else "product"
     note = [
         "effect: ratio of mean attacked L2 radii, longest training over shortest",
@@ -62,19 +65,8 @@ def radius_rises(frame: polars.DataFrame, measure: str = "point-radii") -> Findi
 
 @bounded("M-i", "R(z) ≥ q/β, with β the product of the layers' norms.")
 @bounded("M-i.ball", "And with β proved over a ball.", side="ball")
-@bounded(
-    "M-i.exact",
-    "And of narrow networks, whose radii are solved.",
-    parts=("clusters-trained",),
-    radius="exact",
-)
-@bounded(
-    "M-i.exact-ball",
-    "And of these with β proved over a ball.",
-    parts=("bounds",),
-    side="ball",
-    radius="exact",
-)
+@solved("M-i.exact", "And of narrow networks, whose radii are solved.", parts=("clusters-trained",))
+@solved("M-i.exact-ball", "And of these with β proved over a ball.", parts=("bounds",), side="ball")
 def bound_holds(frame: polars.DataFrame, side: str = "product", radius: str = "attacked") -> Finding:
     """Per seed the smallest radius over the bound; how loose the bound is stands beside it."""
     points = split_key(after_training(frame, "point-radii"), ["side", "i"])
@@ -97,11 +89,9 @@ def constant_is_slower(frame: polars.DataFrame) -> Finding:
     """Per seed the normalised margin by the loss-based rule minus that at a constant rate, relative, at the end."""
     rows = curves(frame, "margins", "normalised", by=["part", "seed"])
     last = rows.filter(polars.col("epoch") == polars.col("epoch").max())
-    both = last.pivot("part", index="seed", values="value")
-    if "rule-loss-based" not in both.columns or "rule-constant" not in both.columns:
-        raise InputError("one of the two rules did not come to the last epoch")
-    fast, slow = polars.col("rule-loss-based"), polars.col("rule-constant")
-    gain = both.with_columns(value=(fast - slow) / polars.max_horizontal(fast.abs(), slow.abs()))
+    both = compared(last, "part", "rule-loss-based", "rule-constant", value="value", on=["seed"])
+    larger = polars.max_horizontal(polars.col("one", "other").abs())
+    gain = both.with_columns(value=polars.col("difference") / larger)
     note = "effect: (γ̄ by the loss-based rule − γ̄ at a constant rate)/the larger of both, at the last epoch"
     return verdict(gain, above=0.5, note=note)
 
@@ -117,17 +107,10 @@ def follows(frame: polars.DataFrame, measure: str = "point-radii") -> Finding:
     return verdict(trend, above=0.0, within=CORRELATION, note=note)
 
 
-@CLAIMS.add(
-    "M-o",
-    "A larger normalised margin goes with better generalisation.",
-    source="Bartlett et al. 2017; Jiang et al. 2020; Li 2024 talk",
-    parts=("starts",),
-    figure="margin-and-error",
-)
-@CLAIMS.add(
+@generalising("M-o", "A larger normalised margin goes with better generalisation.", parts=("starts",))
+@generalising(
     "M-o.labels",
     "Also where margins are small because labels are random.",
-    source="Bartlett et al. 2017; Li 2024 talk",
     parts=("mixed",),
     figure="margin-and-error-labels",
     hindsight="it held at smoke scale at a loss of 10^-10; 10^-3 came after, as random labels took too long",
@@ -169,9 +152,8 @@ def adversarial_training(frame: polars.DataFrame) -> Finding:
     above = polars.col("radius_adversarial") > polars.col("radius_table")
     shown = [f"{name} {mean(both[name]):.3g}" for name in both.columns if name != "seed"]
     note = f"effect: share of seeds where both are so; means: {', '.join(shown)}"
-    return verdict(
-        both.with_columns(value=(below & above).cast(polars.Float64)), above=0.5, within=SHARE, note=note
-    )
+    agree = both.with_columns(value=(below & above).cast(polars.Float64))
+    return verdict(agree, above=0.5, within=SHARE, note=note)
 
 
 @beside_margin("M-q", "Every training point is close to the boundary.")
@@ -183,6 +165,7 @@ def close(frame: polars.DataFrame, measure: str = "point-radii") -> Finding:
     return verdict(table, over="max", below=1.0, within=POSITIVE, note=note)
 
 
+_PLACE = "table of models"
 _PRINTED = {
     "model-1": (-10.04, 38, "5.65e-5"),
     "model-2": (-15.12, 75, "9.50e-5"),
@@ -192,20 +175,21 @@ _PRINTED = {
 }
 
 
-def _add_printed(model: str, level: float, epochs: int, margin: str) -> None:
-    for key, how in {"normalised": "by ρ^L", "by-layers": "by the layers' norms"}.items():
-
-        @PUBLISHED.add(f"normalised margin of {model}, {how}", margin, "table of models", key=key)
-        def ours(frame: polars.DataFrame, key: str) -> Sequence[float | None]:
-            return per_seed(_printed(frame, key, level))
-
-    @PUBLISHED.add(f"epochs of {model}", str(epochs), "table of models")
-    def epochs_of(frame: polars.DataFrame) -> Sequence[float | None]:
-        return per_seed(_printed(frame, "normalised", level), "epoch")
+def _ours(
+    frame: polars.DataFrame, level: float, key: str = "normalised", column: str = "value"
+) -> Sequence[float | None]:
+    """Of the models within a tenth of a printed loss, in decades; none is an error."""
+    own = models(frame, "margins", key).filter((polars.col("fallen") / -level - 1).abs() < 0.1)
+    if own.is_empty():
+        raise InputError(f"no network was trained to a loss of 10^{level:g}")
+    return per_seed(own, column)
 
 
 for _model, (_level, _epochs, _margin) in _PRINTED.items():
-    _add_printed(_model, _level, _epochs, _margin)
+    for _key, _how in {"normalised": "by ρ^L", "by-layers": "by the layers' norms"}.items():
+        _what = f"normalised margin of {_model}, {_how}"
+        PUBLISHED.add(_what, _margin, _PLACE, level=_level, key=_key)(_ours)
+    PUBLISHED.add(f"epochs of {_model}", str(_epochs), _PLACE, level=_level, column="epoch")(_ours)
 
 
 def models(frame: polars.DataFrame, measure: str, key: str | None = None) -> polars.DataFrame:
@@ -231,11 +215,3 @@ def radii_of_models(frame: polars.DataFrame, measure: str) -> polars.DataFrame:
 def _nearest(table: polars.DataFrame, fallen: float) -> polars.DataFrame:
     away = (polars.col("fallen") - fallen).abs()
     return table.filter(away == away.min().over("seed")).select("seed", "value")
-
-
-def _printed(frame: polars.DataFrame, key: str, level: float) -> polars.DataFrame:
-    """Margins of the models within a tenth of a printed loss, in decades; none is an error."""
-    own = models(frame, "margins", key).filter((polars.col("fallen") / -level - 1).abs() < 0.1)
-    if own.is_empty():
-        raise InputError(f"no network was trained to a loss of 10^{level:g}")
-    return own

@@ -48,10 +48,9 @@ def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
     names = {"normalised": "q_min/ρ^L", "smoothed": "smoothed", "by-layers": "by the layers' norms"}
     loss = measured(frame, "margins", "log10-loss").select("seed", "step", fallen=-polars.col("value"))
     rows = measured(frame, "margins").filter(polars.col("key").is_in(list(names)))
-    shown = rows.join(loss.filter(polars.col("fallen") > 0.5), on=["seed", "step"]).filter(
-        polars.col("value") > 0
-    )
-    first = polars.col("value").sort_by("step").first().over("seed", "key")
+    late = loss.filter(polars.col("fallen") > 0.5)
+    shown = rows.join(late, on=["seed", "step"]).filter(polars.col("value") > 0)
+    value = polars.col("value") / polars.col("value").sort_by("step").first().over("seed", "key")
     return LinePlot(
         x="fallen",
         x_axis=Axis("log₁₀ 1/𝓛", log=True),
@@ -59,9 +58,7 @@ def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
         colour="kind",
         colours=list(names.values()),
         title="Margins of every network, relative",
-    ).draw(
-        shown.with_columns(value=polars.col("value") / first, kind=polars.col("key").replace_strict(names))
-    )
+    ).draw(shown.with_columns(value=value, kind=polars.col("key").replace_strict(names)))
 
 
 @FIGURES.add("both-rules", "Loss and margin against epochs by both rules", parts=tuple(_RULES))
@@ -116,10 +113,7 @@ def robust_curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 @FIGURES.add("margin-and-error", "Normalised margin and test error of several starts", parts=("starts",))
 @FIGURES.add(
-    "margin-and-error-labels",
-    "The same with random labels mixed in",
-    parts=("mixed",),
-    axis="share",
+    "margin-and-error-labels", "The same with random labels mixed in", parts=("mixed",), axis="share"
 )
 def margin_and_error(frame: polars.DataFrame, axis: str = "std") -> altair.TopLevelMixin:
     """A point for each network, at equal training loss."""

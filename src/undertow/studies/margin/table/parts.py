@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale
@@ -30,6 +31,7 @@ _SIZES = by_scale(
     shares=([0.0, 0.5, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0]),
 )
 _BOX = [0.0, 1.0]
+_BATCHES = {"optimizer": "sgd", "batch_size": 100}
 
 
 def _data(size: Any) -> dict[str, Any]:
@@ -42,15 +44,9 @@ def _training(scale: Scale, stop: float) -> dict[str, Any]:
     A few hundred points make a few steps an epoch, and the rule, which judges whole epochs, then takes thousands of
     them to come down from the start.
     """
+    rule: dict[str, Any]
     if scale == "paper":
-        rule = {
-            "optimizer": "sgd",
-            "batch_size": 100,
-            "learning_rate": 0.1,
-            "rate": "loss-based",
-            "epochs": 10000,
-            "compiled": True,
-        }
+        rule = {**_BATCHES, "learning_rate": 0.1, "rate": "loss-based", "epochs": 10000, "compiled": True}
     else:
         rule = {"optimizer": "normalised-gd", "learning_rate": 0.2, "objective": "log-loss", "epochs": 5000}
     return {**rule, "loss": "cross-entropy", "stop_below": stop}
@@ -117,7 +113,7 @@ def longest(scale: Scale, variant: str) -> dict[str, Any]:
 def adversarial(scale: Scale, variant: str) -> dict[str, Any]:
     """The table's network trained on the worst points within a radius, at a constant rate."""
     size, own = _SIZES[scale], table(scale, variant)
-    batches = {"optimizer": "sgd", "batch_size": 100} if scale == "paper" else {"optimizer": "gd"}
+    batches = _BATCHES if scale == "paper" else {"optimizer": "gd"}
     return own | {
         "training": {
             **batches,
@@ -134,58 +130,44 @@ def vgg(scale: Scale, variant: str) -> dict[str, Any] | None:  # noqa: ARG001
     """VGG16 with a bias in its first layer only, of order 14, on 5,000 pictures at the talk's constant rate."""
     if scale != "paper":
         return None
-    constant = {"optimizer": "sgd", "batch_size": 100, "learning_rate": 0.1, "epochs": 200}
+    accuracy = {"name": "accuracy", "split": "test", "every": "end"}
     return {
         "data": {"name": "cifar10", "limit": 5000},
         "model": {"name": "vgg16"},
-        "training": {**constant, "loss": "cross-entropy"},
-        "probe": {
-            "measures": ["margins", {"name": "accuracy", "split": "test", "every": "end"}],
-            "every": "log",
-        },
+        "training": {**_BATCHES, "learning_rate": 0.1, "epochs": 200, "loss": "cross-entropy"},
+        "probe": {"measures": ["margins", accuracy], "every": "log"},
         "grid": {"seed": [0]},
     }
 
 
-def _rule(name: str) -> Part:
-    def rule(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
-        """Either rule on batches, to equal numbers of epochs that are kept."""
-        size, paper = _SIZES[scale], scale == "paper"
-        first = {"name": "loss-based"} | ({} if paper else {"frame_at_start": 30.0})
-        return {
-            "data": _data(size),
-            "model": _model("paper" if paper else "smoke"),
-            "training": {
-                "optimizer": "sgd",
-                "batch_size": 100 if paper else 20,
-                "learning_rate": 0.01 if name == "constant" else 0.1,
-                "rate": name if name == "constant" else first,
-                "epochs": size.epochs,
-                "loss": "cross-entropy",
-                "compiled": paper,
-            },
-            "probe": {"measures": ["margins"], "every": "log"},
-            "grid": {"seed": list(range(1 if paper else 10))},
-        }
-
-    return rule
+def rule(scale: Scale, variant: str, *, name: str) -> dict[str, Any]:  # noqa: ARG001
+    """Either rule on batches, to equal numbers of epochs that are kept."""
+    size, paper = _SIZES[scale], scale == "paper"
+    first = {"name": "loss-based"} | ({} if paper else {"frame_at_start": 30.0})
+    return {
+        "data": _data(size),
+        "model": _model("paper" if paper else "smoke"),
+        "training": {
+            **_BATCHES,
+            **({"compiled": True} if paper else {"batch_size": 20}),
+            "learning_rate": 0.01 if name == "constant" else 0.1,
+            "rate": name if name == "constant" else first,
+            "epochs": size.epochs,
+            "loss": "cross-entropy",
+        },
+        "probe": {"measures": ["margins"], "every": "log"},
+        "grid": {"seed": list(range(1 if paper else 10))},
+    }
 
 
 def starts(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     """Two layers from several starts to equal losses: margins on the points trained on, errors on others."""
-    size = _SIZES[scale]
+    size, accuracy = _SIZES[scale], {"name": "accuracy", "split": "test", "limit": 1000}
     return {
         "data": _data(size),
-        "model": {
-            "name": "mlp",
-            "widths": [64],
-            "init": {"name": "gaussian", "std": size.starts[0]},
-        },
+        "model": {"name": "mlp", "widths": [64], "init": {"name": "gaussian", "std": size.starts[0]}},
         "training": _training("smoke", -10.0),
-        "probe": {
-            "measures": ["margins", {"name": "accuracy", "split": "test", "limit": 1000}],
-            "every": "end",
-        },
+        "probe": {"measures": ["margins", accuracy], "every": "end"},
         "grid": {"std": size.starts, "seed": list(range(10))},
     }
 
@@ -210,8 +192,8 @@ PARTS: dict[str, Part] = {
     "adversarial": adversarial,
     "longest": longest,
     "vgg": vgg,
-    "rule-loss-based": _rule("loss-based"),
-    "rule-constant": _rule("constant"),
+    "rule-loss-based": partial(rule, name="loss-based"),
+    "rule-constant": partial(rule, name="constant"),
     "starts": starts,
     "mixed": mixed,
 }
