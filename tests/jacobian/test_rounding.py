@@ -15,6 +15,7 @@ from undertow.core.errors import ModelError
 from undertow.core.status import Status
 from undertow.jacobian.perturbation import Noise
 from undertow.jacobian.promotion import Promoting, double_of
+from undertow.jacobian.rounding import Rounding, rounding_of
 from undertow.measures.seam import collaborate
 
 from ..model_cases import dense_norms
@@ -222,3 +223,40 @@ def test_what_is_not_known_is_not_zero() -> None:
         assert math.isnan(found.co_correlation)
         assert found.error == math.inf
         assert math.isnan(found.standard_error)
+
+
+def _looked_at(dtype: torch.dtype, shift: float, negligible: float) -> tuple[list[int], Rounding]:
+    """Which draws of noise are asked for where each moves Jᵀv by a share, and what follows from them."""
+    draws: list[int] = []
+
+    def perturbed(draw: int) -> Callable[[Tensor], Tensor]:
+        draws.append(draw)
+        return lambda v: (2 + 2 * shift) * v
+
+    found = rounding_of(
+        lambda vectors: [2.0 * v for v in vectors],
+        perturbed,
+        like=torch.zeros(3, 50, dtype=dtype),
+        risk=1e-5,
+        negligible=negligible,
+    )
+    return draws, found
+
+
+def test_one_draw_is_enough_where_float64_shows_next_to_nothing() -> None:
+    few, found = _looked_at(torch.float64, 1e-14, 1e-7)
+    assert few == [0]
+    assert bool((found.error >= 2e-14).all())
+    assert bool((found.error <= 1e-7 * found.most).all())
+    everything, strict = _looked_at(torch.float64, 1e-14, 0.0)
+    assert everything == [0, 1, 2]
+    assert bool((strict.error <= found.error).all())  # what one draw shows is multiplied by more
+    assert torch.equal(strict.most, found.most)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shift", "negligible"),
+    [(torch.float64, 1e-9, 1e-7), (torch.float32, 1e-12, 1e-7), (torch.float64, 1e-14, 1e-13)],
+)
+def test_all_draws_are_looked_at_otherwise(dtype: torch.dtype, shift: float, negligible: float) -> None:
+    assert _looked_at(dtype, shift, negligible)[0] == [0, 1, 2]

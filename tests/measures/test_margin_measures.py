@@ -170,12 +170,12 @@ def test_no_other_network_of_single_coordinates_has_a_larger_margin() -> None:
     theta = torch.cat([each.flatten() for each in net.parameters()])
     assert found["normalised"] == pytest.approx(float(q / theta.norm() ** 2))
     assert found["normalised"] > 0.1 / 4  # a linear classifier by the first coordinate: α x has norm² 4α
-    assert (net[0].weight != 0).sum(1).max() <= 1
+    assert net.get_parameter("0.weight").count_nonzero(1).max() <= 1
     draw, grid = torch.Generator().manual_seed(0), torch.linspace(float(data.x.min()), float(data.x.max()), 9)
     for _ in range(200):  # around it, with other coefficients on neurons of the grid
         other = copy.deepcopy(net)
-        noise = 0.3 * torch.randn(len(other[2].weight[0]), generator=draw, dtype=torch.float64)
-        other[2].weight.data *= 1 + noise
+        output = other.get_parameter("2.weight")
+        output.data *= 1 + 0.3 * torch.randn(output.shape[1], generator=draw, dtype=torch.float64)
         extra = nn.Linear(4, 1, dtype=torch.float64)
         extra.weight.data = torch.eye(4).double()[torch.randint(4, (1,), generator=draw)] * 0.1
         extra.bias.data = -0.1 * grid[torch.randint(9, (1,), generator=draw)].double()

@@ -236,3 +236,29 @@ def test_the_attacker_is_swapped_near_its_time_or_later() -> None:
     for frame in (near, late):
         assert CLAIMS["B-p.l2"](frame).verdict is Verdict.HOLDS
         assert CLAIMS["B-p.inf"](frame).verdict is Verdict.HOLDS
+
+
+def grown_records(*, first: float, rank: Callable[[float], float]) -> polars.DataFrame:
+    """Rank 3 of five singular values, each at its last value from ``first`` + 10·place on; ``rank`` by start."""
+    rows: list[dict[str, Any]] = []
+    for start, depth, seed in itertools.product((1e-3, 1e-5), (2, 3), range(10)):
+        about = {"start": start, "depth": depth, "seed": seed, "trial": f"{start} {depth} {seed}"}
+        for step in range(0, 101, 5):
+            grown = {f"sigma:{k}": float(step >= 50 + first * (k - 2)) for k in range(5)}
+            values = {("completion", key): value for key, value in grown.items()}
+            values |= {("completion", "rank"): rank(start) + 0.01 * seed, ("loss", "log10"): -5.0}
+            rows += [
+                {**about, "step": step, "measure": measure, "key": key, "value": value}
+                for (measure, key), value in values.items()
+            ]
+    return polars.DataFrame(rows)
+
+
+def test_singular_values_come_in_order_and_small_starts_end_lower_or_not() -> None:
+    right = grown_records(first=10.0, rank=lambda start: 3.0 + start)
+    wrong = grown_records(first=-10.0, rank=lambda start: 3.0 - start)
+    for claim in ("B-k", "B-k.order", "B-l.start"):
+        assert CLAIMS[claim](right).verdict is Verdict.HOLDS, claim
+        assert CLAIMS[claim](wrong).verdict is Verdict.FAILS, claim
+    with pytest.raises(InputError, match="one start alone"):
+        CLAIMS["B-l.start"](right.filter(polars.col("start") == 1e-3))

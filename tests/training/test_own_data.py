@@ -47,7 +47,7 @@ def recipes(**changes: Any) -> list[Recipe]:
 def test_each_is_trained_as_it_would_be_alone(architecture: str, setting: str) -> None:
     networks = [cases.ARCHITECTURES[architecture](seed) for seed in range(3)]
     problems, how = [problem(seed) for seed in range(3)], recipes(**SETTINGS[setting])
-    together = trained(Trainer(networks, *map(list, zip(*problems, strict=True)), how))  # type: ignore[arg-type]
+    together = trained(Trainer(networks, [x for x, _ in problems], [y for _, y in problems], how))
     for index, (network, (x, y), each) in enumerate(zip(networks, problems, how, strict=True)):
         alone = trained(Trainer([network], x, y, [each]))
         for name, weight in weights(alone.network(0)).items():
@@ -75,3 +75,18 @@ def test_data_sets_that_do_not_fit_are_a_sentence() -> None:
         Trainer(networks, x[:2], y[:2], how)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"one shape, and there are \(21, 2, 4, 4\) and \(20, 2, 4, 4\)"):
         Trainer(networks, [*x[:2], x[2][:20]], [*y[:2], y[2][:20]], how)  # type: ignore[list-item]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_data_of_their_own_are_the_same_on_cuda(setting: str) -> None:
+    networks, how = (
+        [cases.ARCHITECTURES["dense-relu"](seed) for seed in range(3)],
+        recipes(**SETTINGS[setting]),
+    )
+    x, y = map(list, zip(*map(problem, range(3)), strict=True))
+    here, there = (trained(Trainer(networks, x, y, how, device=place)) for place in ("cpu", "cuda"))  # type: ignore[arg-type]
+    for index in range(3):
+        for name, weight in weights(here.network(index)).items():
+            found = weights(there.network(index))[name].cpu()
+            torch.testing.assert_close(found, weight, rtol=1e-7, atol=1e-9)

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ProbeConfig"]
 
+_Words = Literal["epoch", "log", "doublings", "ends", "end"]
+
 
 class ProbeConfig(Section):
     """What is measured, how often, and on which points.
 
-    ``every`` is "epoch", "log", a number of steps, "ends" (before training and after it) or "end"; by the training loss
-    "decade", "10 decades" or "at 10, 15 decades", and by t = Σ η "0.5 time-decades" (``undertow.probe.Schedule``). A
+    ``every`` is "epoch", "log", "doublings", a number of steps, "ends" (before training and after it) or "end"; by the
+    training loss "decade", "10 decades" or "at 10, 15 decades", and by t = Σ η "0.5 time-decades" (see
+    ``undertow.probe.Schedule``). A
     measure may have its own: ``{"name": "robust-accuracy", "every": "end"}``. At the end of training everything is
     measured. A costly measure may have its own ``limit`` too: it then takes the first of the points only. In a grid
     ``{"name": …, "only": {"activation": "relu"}}`` is taken of the trials with these settings alone, which are named
@@ -35,7 +38,7 @@ class ProbeConfig(Section):
     """
 
     measures: tuple[dict[str, Any], ...] = ({"name": "loss", "kind": "auto"},)
-    every: Literal["epoch", "log", "ends", "end"] | Count | Annotated[str, Field(pattern=LEVELS)] = "epoch"
+    every: _Words | Count | Annotated[str, Field(pattern=LEVELS)] = "epoch"
     limit: Count | None = None
     split: Split | None = None
     examples: Annotated[int, Field(strict=True, ge=0, le=64)] = 0

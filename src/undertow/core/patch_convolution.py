@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from undertow.core.networks import is_unmodified
+from undertow.core.patches import patch_rows
 
 __all__ = ["convolved", "stacked_chain"]
 
@@ -52,20 +53,20 @@ class _PatchProduct(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             spread = torch.bmm(rows.reshape(members, -1, outputs), _flat(weight))
             spread = spread.view(members * samples, height, width, size, size, channels)
-            by_x = _gathered(spread.permute(3, 4, 0, 5, 1, 2)).unflatten(0, (members, samples))
+            by_x = _gathered(spread.permute(3, 4, 0, 5, 1, 2)).view(members, samples, channels, height, width)
         # A product for each sample, then their sum: one product alone would be a few long sums, on few processors.
         each = torch.bmm(rows.transpose(1, 2), patches.view(members * samples, height * width, -1))
-        total = each.unflatten(0, (members, samples)).sum(1).view(members, outputs, size, size, channels)
+        total = (
+            each.view(members, samples, *each.shape[1:]).sum(1).view(members, outputs, size, size, channels)
+        )
         by_bias = delta.sum((1, 3, 4)) if ctx.biased else None
         return by_x, total.permute(0, 1, 4, 2, 3).contiguous(), by_bias
 
 
 def _patches(x: Tensor, size: int) -> Tensor:
-    around = (size // 2,) * 4
-    windows = (
-        functional.pad(x.flatten(0, 1), around).unfold(2, size, 1).unfold(3, size, 1)
-    )  # MN, C, H, W, k, k
-    return windows.permute(0, 2, 3, 4, 5, 1).reshape(len(x), -1, size * size * x.shape[2])
+    around = (size // 2, size // 2)
+    rows = patch_rows(x.flatten(0, 1), (size, size), (1, 1), (around, around))
+    return rows.reshape(len(x), -1, rows.shape[3])
 
 
 def _flat(weight: Tensor) -> Tensor:

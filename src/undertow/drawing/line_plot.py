@@ -11,17 +11,8 @@ import altair
 import polars
 
 from undertow.drawing.axis import Axis
-from undertow.drawing.panels import (
-    LATER,
-    Looks,
-    in_panels,
-    labelled,
-    legend_of_strokes,
-    looks,
-    order_of,
-    rule,
-    with_data,
-)
+from undertow.drawing.inline_rows import inline_rows
+from undertow.drawing.panels import Looks, in_panels, labelled, legend_of_strokes, looks, order_of, rule, told
 from undertow.drawing.titles import mean_of_seeds, small_title
 
 __all__ = ["LinePlot"]
@@ -86,23 +77,25 @@ class LinePlot:
         layers = [
             *map(rule, self.rules),
             base.mark_area(opacity=0.12).encode(
-                vertical("low"), altair.Y2("high:Q"), *apart, tooltip=[self._kind]
+                vertical("low"), altair.Y2("high:Q"), *apart, tooltip=told(self._kind)
             ),
             base.mark_line(strokeWidth=1.6).encode(
-                vertical("mean"), *self._dashed(tidy), tooltip=[self._kind]
+                vertical("mean"), *self._dashed(tidy), tooltip=told(self._kind)
             ),
             # Seen or not, a point at every value is what a pointer finds.
             base.mark_point(size=30, filled=True, opacity=1.0 if self.points else 0.0).encode(
                 vertical("mean"), tooltip=self._told(summary)
             ),
         ]
-        chart: Any = altair.layer(*layers, data=LATER)
-        chart = chart.properties(width=self.size[0], height=self.size[1])
+        # Inline data: the figure's file carries all it shows.
+        chart: Any = altair.layer(*layers, data=inline_rows(summary.to_dicts()))
+        chart.width, chart.height = self.size
         chart = in_panels(chart, tidy, column=self.column, row=self.row, wrap=self.wrap)
         if self.own_y:
-            chart = chart.resolve_scale(y="independent")
-        titled = chart.properties(title=small_title(self._text(summary["seeds"].to_list())))
-        return with_data(titled, summary.to_dicts())
+            chart.resolve = altair.Resolve(scale=altair.ScaleResolveMap(y="independent"))
+        chart.title = small_title(self._text(summary["seeds"].to_list()))
+        titled: altair.TopLevelMixin = chart
+        return titled
 
     @property
     def _by(self) -> list[str]:
@@ -165,7 +158,7 @@ class LinePlot:
         middle = "median" if self.interval else "mean"
         ends = {"mean": middle, "low": "low", "high": "high"}
         numbers = [altair.Tooltip(f"{end}:Q", title=name, format=".4g") for end, name in ends.items()]
-        return [*kinds, *numbers, "seeds:Q"]
+        return [*told(*kinds), *numbers, *told("seeds:Q")]
 
     def _text(self, seeds: Sequence[int]) -> str | list[str]:
         spread = mean_of_seeds(seeds)

@@ -10,14 +10,10 @@ import polars
 
 from undertow.drawing.palette import KINDS, ORDERED
 
-__all__ = ["LATER", "in_panels", "labelled", "legend_of_strokes", "looks", "order_of", "rule", "with_data"]
+__all__ = ["in_panels", "labelled", "legend_of_strokes", "looks", "order_of", "rule", "told"]
 
 Looks = Mapping[str, Any] | Sequence[str] | None
 """Looks by label, in the order of the legend; or the labels in order; or nothing, and the column tells."""
-
-
-LATER = altair.InlineData(values=[])
-"""The data of a chart that is being built; see ``with_data``."""
 
 
 def order_of(values: polars.Series, given: Looks = None) -> list[str]:
@@ -49,7 +45,7 @@ def looks(values: polars.Series, given: Looks = None) -> altair.Scale:
     if isinstance(given, Mapping):
         return altair.Scale(domain=order, range=[given[label] for label in order])
     if given is None and values.dtype.is_numeric():
-        scheme: Any = altair.SchemeParams.from_dict(ORDERED)
+        scheme: Any = altair.SchemeParams(**ORDERED)
         return altair.Scale(domain=order, scheme=scheme)
     every = order if given is None else list(given)  # a thing keeps its colour where others are not there
     return altair.Scale(domain=order, range=[KINDS[every.index(label) % len(KINDS)] for label in order])
@@ -62,14 +58,9 @@ def legend_of_strokes(**options: Any) -> altair.Legend:
     )
 
 
-def with_data(chart: Any, rows: list[dict[str, Any]]) -> altair.TopLevelMixin:
-    """The finished chart with the rows that it shows, so that its file carries them.
-
-    They come last: every step of building a chart copies all that it has.
-    """
-    chart.data = altair.InlineData(values=rows)
-    finished: altair.TopLevelMixin = chart
-    return finished
+def told(*names: str) -> list[altair.Tooltip]:
+    """What a pointer is told, as ``"step:Q"``; of a mere word altair makes a channel a hundred times as slowly."""
+    return [altair.Tooltip(name) for name in names]
 
 
 def rule(at: float) -> altair.Chart:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from undertow.adversary.examples import adversarial_examples
 from undertow.config.grid import Group
@@ -112,7 +114,7 @@ class _Run:
         self.records = bytearray()
         self.seconds = {"whole": 0.0, "training": 0.0, "ending": 0.0}
         self.restarts = 0
-        self._networks = [build_network(*each) for each in zip(group.trials, self.datasets, strict=True)]
+        self._networks = _drawn(group.trials, self.datasets)
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._chunk = 1
 
@@ -286,6 +288,14 @@ def _loaded(trials: Sequence[TrialConfig]) -> tuple[list[Dataset], dict[Split | 
             found[seed] = dataset, {each: build_points(trial, dataset, each) for each in splits}
     both = [found[seed_of_data(trial)] for trial in trials]
     return [each for each, _ in both], {split: [each[split] for _, each in both] for split in splits}
+
+
+def _drawn(trials: Sequence[TrialConfig], datasets: Sequence[Dataset]) -> list[nn.Module]:
+    """The networks before training. One generator takes a thread, and a hundred large networks most of a minute."""
+    if torch.get_num_threads() == 1:
+        return [build_network(*each) for each in zip(trials, datasets, strict=True)]
+    with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+        return list(threads.map(build_network, trials, datasets))
 
 
 def _origin(dataset: Dataset) -> dict[str, Any]:

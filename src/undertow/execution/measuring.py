@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from undertow.config.trial import TrialConfig
 from undertow.core.precision import matmul_precision
 from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
-from undertow.measures.reading import Measure, Reading, informed
-from undertow.probe.batched import read_batched
+from undertow.measures.reading import Measure, Reading, StackedMeasure, informed
+from undertow.probe.batched import all_preserved, readings_of_members
 from undertow.probe.records import Record
 from undertow.probe.schedule import Schedule
 from undertow.probe.tracking import Tracked, begin_tracking, remembers, restore_all, state_of_all
@@ -22,6 +23,9 @@ from undertow.store.record_files import encode_all
 from undertow.training import Trainer
 
 __all__ = ["GroupMeasures"]
+
+_TOLD = Schedule("log")
+"""When the steps themselves are told of at the least, where epochs may be taken back."""
 
 
 class GroupMeasures:
@@ -38,11 +42,11 @@ class GroupMeasures:
         trainer: Trainer,
     ) -> None:
         self._trials, self._trainer = trials, trainer
-        self._networks = [trainer.network(index, shared=True) for index in range(len(trials))]
+        self._made: dict[int, nn.Module] = {}
         probe = trials[0].probe
         # Of every measure and network: networks on the same points are measured together.
         self._sets = [[id(each) for each in points[split]] for split in probe.splits]
-        like = next(self._networks[0].parameters())
+        like = trainer.data(0)[0]
         self._points = {
             id(each): (each.x.to(like), each.labels.to(like.device))
             for split in dict.fromkeys(probe.splits)
@@ -83,21 +87,31 @@ class GroupMeasures:
     def next(self, step: int) -> int:
         """The first step of the trainer after ``step`` at which something may be due, the end of training apart.
 
-        Where epochs may be taken back that is the end of the try: networks are measured where they were kept.
+        Where epochs may be taken back that is the end of a try: networks are measured where they were kept, and no
+        network keeps more steps than are made.
         """
-        if self._trainer.revocable:
-            return (step // self._trainer.steps_per_epoch + 1) * self._trainer.steps_per_epoch
-        return min(schedule.next(step) for schedule in self._schedules)
+        if not self._trainer.revocable:
+            return min(schedule.next(step) for schedule in self._schedules)
+        size = self._trainer.steps_per_epoch
+        going_on = zip(self._trainer.steps(), self._trainer.finished(), strict=True)
+        kept = {steps for steps, finished in going_on if not finished}
+        if self._by_level or self.observes or not kept:
+            return (step // size + 1) * size
+        soonest = min(
+            schedule.next(steps) - steps for schedule in (*self._schedules, _TOLD) for steps in kept
+        )
+        return (step // size + -(-soonest // size)) * size
 
     def observe(self) -> None:
         """Tell the measures with a memory what became of the last step; called after every one."""
+        self._trainer.show()
         steps = self._trainer.taken()
         for measure in self._measures:
-            for own, network, taken in zip(measure, self._networks, steps, strict=True):
+            for index, (own, taken) in enumerate(zip(measure, steps, strict=True)):
                 if isinstance(own, Tracked) and own.observes and taken is not None:
                     if not taken.accepted:
                         own.tracker.restore(self._before[id(own)])
-                    own.tracker.observe(network, taken)
+                    own.tracker.observe(self._network(index), taken)
         if self._trainer.revocable and self._trainer.step % self._trainer.steps_per_epoch == 0:
             self._remember()
 
@@ -159,49 +173,74 @@ class GroupMeasures:
 
         ``passed`` tells for each measure whether a decade that it is taken at has been ``passed``.
         """
-        records = bytearray()
         if not members:
-            return bytes(records)
+            return b""
         step, epoch = self._trainer.steps()[members[0]], self._trainer.epochs()[members[0]]
-        for place, (measure, schedule, limit) in enumerate(
-            zip(self._measures, self._schedules, self._limits, strict=True)
-        ):
-            over = bool(passed) and passed[place]
-            if not (ended or over or self._is_due(schedule, step, members[0])):
-                continue
-            if now is not None:
+        due = [
+            place
+            for place, schedule in enumerate(self._schedules)
+            if ended or (passed and passed[place]) or self._is_due(schedule, step, members[0])
+        ]
+        if now is not None:
+            for place in due:
                 self._levels[:, place, members] = now[:, members]
-            began = time.monotonic()
-            name = self._names[place]
-            found: dict[int, list[Reading]] = {}
-            for alike in self._on_the_same_points(members, self._sets[place]):
-                x, y = self._points[self._sets[place][alike[0]]]
-                found |= self._readings(measure, alike, x[:limit], y[:limit])
-            for index in members:
-                trial = self._trials[index].id
-                records += encode_all(Record(trial, step, epoch, name, *reading) for reading in found[index])
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
-        for index, told in self._told(members if records or self._trainer.revocable else ()):
+        records = self._measured(due, members, step, epoch) if due else b""
+        told_now = self._trainer.revocable and self._is_due(_TOLD, step, members[0])
+        for index, told in self._told(members if records or told_now else ()):
             trial = self._trials[index].id
             records += encode_all(
                 Record(trial, step, epoch, "steps", key, value) for key, value in told.items()
             )
+        return records
+
+    def _measured(self, due: Sequence[int], members: Sequence[int], step: int, epoch: int) -> bytes:
+        """Records of the measures in these places, of these networks."""
+        records = bytearray()
+        began = time.monotonic()
+        self._trainer.show()
+        together = self._trainer.together(self._network) if 1 < len(members) == len(self._trials) else None
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(matmul_precision("float32"))
+            preserved = False
+            for place in due:
+                name = self._names[place]
+                stacked = together if self._reads_stacked(place) else None
+                if stacked is None and not preserved:
+                    stack.enter_context(all_preserved([self._network(index) for index in members]))
+                    preserved = True
+                found = self._readings(place, members, stacked)
+                for index in members:
+                    trial = self._trials[index].id
+                    records += encode_all(
+                        Record(trial, step, epoch, name, *reading) for reading in found[index]
+                    )
+                self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+                began = time.monotonic()
         return bytes(records)
 
-    @staticmethod
-    def _on_the_same_points(members: Sequence[int], sets: Sequence[int]) -> Iterator[list[int]]:
-        for points in dict.fromkeys(sets[index] for index in members):
-            yield [index for index in members if sets[index] == points]
+    def _reads_stacked(self, place: int) -> bool:
+        """Whether a measure can read all members on their stacked weights: they share its points."""
+        return isinstance(self._measures[place][0], StackedMeasure) and len(set(self._sets[place])) == 1
 
     def _readings(
-        self, measure: Sequence[Measure], members: Sequence[int], x: Tensor, y: Tensor
+        self, place: int, members: Sequence[int], stacked: Sequence[nn.Module] | None
     ) -> dict[int, list[Reading]]:
-        """What a measure reads of networks on the same points."""
-        own = [measure[index] for index in members]
-        with matmul_precision("float32"):
+        """What a measure reads, of networks on the same points at once; ``stacked`` are all of them, if they may be."""
+        sets, limit, found = self._sets[place], self._limits[place], dict[int, list[Reading]]()
+        for points in dict.fromkeys(sets[index] for index in members):
+            alike = [index for index in members if sets[index] == points]
+            own = [self._measures[place][index] for index in alike]
+            networks = stacked or [self._network(index) for index in alike]
+            x, y = self._points[points]
             chosen = own if isinstance(own[0], Tracked) else own[0]
-            found = read_batched(chosen, [self._networks[index] for index in members], x, y)
-        return dict(zip(members, found, strict=True))
+            found |= zip(alike, readings_of_members(chosen, networks, x[:limit], y[:limit]), strict=True)
+        return found
+
+    def _network(self, index: int) -> nn.Module:
+        """A member as a network of its own, on the weights themselves, made when it is first asked for."""
+        if index not in self._made:
+            self._made[index] = self._trainer.network(index, shared=True)
+        return self._made[index]
 
     def _is_due(self, schedule: Schedule, step: int, member: int) -> bool:
         """Whether the step is measured, or where networks stand at ends of epochs alone, any since the last one was."""

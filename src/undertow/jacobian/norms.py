@@ -98,6 +98,7 @@ def norms_at(
     **options: Any,
 ) -> JacobianNorms:
     """The norms at samples of a network that has been checked; options as in :func:`jacobian_norms`."""
+    samples = samples.quickest
     x = samples.x
     first = samples.at(slice(0, 1))
     few = first.given

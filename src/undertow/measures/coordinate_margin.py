@@ -86,4 +86,4 @@ class CoordinateMargin(NamedMeasure):
         labels = labels_for(self, y)
         rival = coordinate_network(x, labels, thresholds=self.thresholds)
         yield "normalised", margins(rival, x.double().cpu(), labels.cpu()).normalised, None
-        yield "neurons", float(rival[0].out_features), None
+        yield "neurons", float(rival.get_parameter("0.bias").numel()), None

@@ -202,6 +202,25 @@ class PairGradients:
         slopes[rows, pairs.rivals] -= 1.0
         return slopes
 
+    def rows(self, pairs: Pairs) -> Tensor:
+        """∇q_c as the rows of a matrix (n, P), parameters one after the other: for networks of a few thousand."""
+        parts: dict[str, Tensor] = {}
+        for name, factor in self.factors(pairs).items():
+            dense = torch.einsum("nta,ntb->nab", factor.slopes, factor.inputs).reshape(len(pairs), -1)
+            layer = self._layers.get(name)
+            owned = self._rest if layer is None else self._own(name, layer)
+            if layer is not None and len(owned) == 2:  # a row of weights with its bias behind it
+                wide = dense.view(len(pairs), len(self.weights[owned[1]]), -1)
+                parts |= {owned[0]: wide[..., :-1].flatten(1), owned[1]: wide[..., -1]}
+            else:
+                sizes = [self.weights[each].numel() for each in owned]
+                parts |= dict(zip(owned, torch.split(dense, sizes, dim=1), strict=True))
+        return torch.cat([parts[name] for name in self.weights], dim=1)
+
+    def flat(self, vector: Mapping[str, Tensor]) -> Tensor:
+        """A vector by names of parameters as one of P numbers, in the order of ``rows``."""
+        return torch.cat([vector[name].flatten() for name in self.weights])
+
     # The Gram matrix
 
     def factors(self, pairs: Pairs) -> dict[str, GradientFactor]:
@@ -214,22 +233,6 @@ class PairGradients:
             )
             for name in found[0]
         }
-
-    def rows(self, pairs: Pairs) -> Tensor:
-        """The gradients of these pairs as they are, (n, P), in the order of ``flat``: for small networks."""
-        parts = [torch.einsum("nta,ntb->nab", f.slopes, f.inputs) for f in self.factors(pairs).values()]
-        return torch.cat([part.flatten(1) for part in parts], dim=1)
-
-    def flat(self, vector: Mapping[str, Tensor]) -> Tensor:
-        """A vector by names of parameters as one of P numbers, in the order of ``rows``."""
-        parts = []
-        for name, module in self._layers.items():
-            own = [
-                vector[each].flatten(1) if vector[each].dim() > 1 else vector[each][:, None]
-                for each in self._own(name, module)
-            ]
-            parts.append(torch.cat(own, dim=1).flatten())
-        return torch.cat([*parts, *(vector[name].flatten() for name in self._rest)])
 
     def _factors(self, pairs: Pairs) -> dict[str, GradientFactor]:
         inputs: dict[str, Tensor] = {}

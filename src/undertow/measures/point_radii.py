@@ -130,13 +130,14 @@ class PointRadiiTracker:
             sides = [first._solved(net, x, labels) for net in networks]
         else:
             sides = first._attacked(networks, x, labels)
+        balls = first._balls(networks, x, labels, sides, half) if first.options.ball else None
         readings: list[list[Reading]] = []
-        for net, own in zip(networks, sides, strict=True):
+        for member, (net, own) in enumerate(zip(networks, sides, strict=True)):
             own["half"] = half
             if first.options.norm == "2":
                 own["product"] = product_radii(net, x, labels)
-            if first.options.ball:
-                own |= first._ball(net, x, labels, own.get("attacked", half))
+            if balls is not None:
+                own["ball"] = balls[member]
             scores = scores_of(in_double(net), x.detach().double())
             binary = scores.shape[1] == 1
             signs = torch.where(labels > 0, 1.0, -1.0).to(scores) if binary else labels
@@ -150,11 +151,18 @@ class PointRadiiTracker:
             )
         return readings
 
-    def _ball(self, net: nn.Module, x: Tensor, y: Tensor, reach: Tensor) -> dict[str, Tensor]:
+    def _balls(
+        self,
+        networks: Sequence[nn.Module],
+        x: Tensor,
+        y: Tensor,
+        sides: Sequence[Mapping[str, Tensor]],
+        half: Tensor,
+    ) -> Tensor | None:
         """Where there is a proof for every ball, what it gives; inputs are free here, as the norm of a gradient is."""
+        reach = torch.stack([own.get("attacked", half).double() for own in sides])
         with taken_for_logits():
-            found = ball_radii(net, x, y, reach, norm=float(self.options.norm))
-        return {} if found is None else {"ball": found}
+            return ball_radii(networks, x, y, reach, norm=float(self.options.norm))
 
     def _attacked(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor) -> list[dict[str, Tensor]]:
         options = self.options

@@ -11,8 +11,8 @@ from undertow.core.errors import InputError, nearest
 
 __all__ = ["LEVELS", "Every", "Schedule"]
 
-Every = Literal["epoch", "log", "ends", "end"] | int | str
-_WORDS = ("epoch", "log", "ends", "end", "decade")
+Every = Literal["epoch", "log", "doublings", "ends", "end"] | int | str
+_WORDS = ("epoch", "log", "doublings", "ends", "end", "decade")
 _NUMBER = r"\d{1,4}(?:\.\d{1,4})?"
 LEVELS = rf"^(?:({_NUMBER}) |at ({_NUMBER}(?:, {_NUMBER}){{0,99}}) )?(time-)?decades?$"
 _LOOKS = 8  # steps, at least, between two looks at the loss
@@ -24,9 +24,9 @@ class Schedule:
     """Which steps are due. The last step of training always is; step 0, before it, is except for ``"end"``.
 
     ``"epoch"``: the last step of every epoch. An integer k: every k-th step. ``"log"``: the steps
-    ⌊2^(j/4)⌋, four to each doubling, so that a long training and its first moments are both seen. ``"ends"``:
-    before training and after it. ``"end"``: after it alone. When training is over, no schedule can know: whoever
-    runs it says so.
+    ⌊2^(j/4)⌋, four to each doubling, so that a long training and its first moments are both seen; ``"doublings"``: one
+    to each. ``"ends"``: before training and after it. ``"end"``: after it alone. When training is over, no schedule can
+    know: whoever runs it says so.
 
     ``"decade"``, ``"10 decades"``: whenever the training loss has passed the next power of ten, or the tenth; and
     ``"0.5 time-decades"``: the same of t = Σ η. Steps alone do not tell that, so whoever trains asks ``passed`` after
@@ -35,6 +35,8 @@ class Schedule:
 
     >>> Schedule("log").upto(20)
     [0, 1, 2, 3, 4, 5, 6, 8, 9, 11, 13, 16, 19]
+    >>> Schedule("doublings").upto(20)
+    [0, 1, 2, 4, 8, 16]
     >>> Schedule(3).upto(10)
     [0, 3, 6, 9]
     >>> Schedule("epoch", steps_per_epoch=4).upto(9)
@@ -106,6 +108,8 @@ class Schedule:
         """The first due step after ``step``; beyond any training where only its end is."""
         if self.every in ("ends", "end"):
             return _NEVER
+        if self.every == "doublings":
+            return 1 << step.bit_length()
         if self.every == "log":
             # The first j with ⌊2^(j/4)⌋ > step has 2^j ≥ (step + 1)^4; two integer roots undo it exactly.
             j = ((step + 1) ** 4 - 1).bit_length()

@@ -110,7 +110,7 @@ class Batches:
         """The full batch of update number ``count``, a tensor, in the present order: the host is not asked."""
         if self.whole:
             return (self.x, self.y, self._within) if self._numbered else (self.x, self.y)
-        rows = (count % self.per_epoch) * self.size + self._within
+        rows = torch.add(self._within, count % self.per_epoch, alpha=self.size)
         return self._picked(rows if self._seeds is None else self._order.index_select(-1, rows))
 
     def _picked(self, order: Tensor) -> tuple[Tensor, ...]:

@@ -28,7 +28,8 @@ def batches_for(
     As sequences x and y are each network's own samples and labels, of one shape.
     """
     recipe, shared = recipes[0], isinstance(x, Tensor) and isinstance(y, Tensor)
-    samples, labels = ([x], [y]) if shared else (list(x), list(y))
+    samples = [x] if isinstance(x, Tensor) and shared else list(x)
+    labels = [y] if isinstance(y, Tensor) and shared else list(y)
     _check_shapes(samples, labels, 1 if shared else ensemble.size)
     outputs = ensemble.logits(samples[0][:1].to(device=ensemble.device, dtype=recipe.torch_dtype)).shape[-1]
     found = [_labels(each.detach(), recipe, outputs) for each in labels]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor
 
-from undertow.core.losses import Loss, log_loss_with_gradient, log_mean_loss, loss_gradient, mean_loss
+from undertow.core.losses import Loss, log_loss_with_gradient, log_mean_loss, loss_with_gradient
 from undertow.training.adversarial import AdversarialTraining, worst_nearby
 from undertow.training.ensemble import Ensemble
 from undertow.training.penalised import PenaltyGradients
@@ -60,8 +60,8 @@ class BatchGradients:
         its logarithm in float64, with r beside it. ``rows``, (B,) or (M, B), say which samples these are, for a
         penalty that remembers them.
         """
-        for gradient in onto.values():
-            gradient.zero_()
+        if onto:
+            torch._foreach_zero_(list(onto.values()))
         if self._penalty is not None:
             self._add_penalty(self._penalty, x, rows, *self._own(y), onto=onto)
         return self._add_in_logs(x, y, onto) if self.in_logs else (self._add(x, y, onto), None)
@@ -69,7 +69,7 @@ class BatchGradients:
     def slopes(self, logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Of a whole batch: its loss as ``add`` gives it, the gradient by its logits, and r in the log domain."""
         if not self.in_logs:
-            return mean_loss(logits, y, self._loss), loss_gradient(logits, y, self._loss), None
+            return *loss_with_gradient(logits, y, self._loss), None
         log_loss, slopes = log_loss_with_gradient(logits, y, self._loss)
         reference = self.reference(log_loss)
         return log_loss, slopes * torch.exp(log_loss - reference)[:, None, None], reference
@@ -84,8 +84,9 @@ class BatchGradients:
                 chosen = worst_nearby(self._adversary, self._ensemble, chosen, labels, self._loss, own=own)
                 each = True
             logits, kept = self._ensemble.forward(chosen, own=each)
-            loss += mean_loss(logits, labels, self._loss) * share
-            self._ensemble.backward(kept, loss_gradient(logits, labels, self._loss) * share, onto=onto)
+            own_loss, slopes = loss_with_gradient(logits, labels, self._loss)
+            loss += own_loss * share
+            self._ensemble.backward(kept, slopes if share == 1 else slopes * share, onto=onto)
         return loss
 
     def _add_penalty(

@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from undertow.core.closed_form import has_closed_form
 from undertow.core.compiling import compiled
 from undertow.core.errors import ModelError
 from undertow.core.members import convolves, one_after_another, over_members
 from undertow.core.networks import is_unmodified
 from undertow.core.patch_convolution import stacked_chain
+from undertow.core.weight_gradients import first_weight_gradients
 from undertow.training.ensemble import Ensemble
 from undertow.training.stacked import DenseLayer, StackedLayers, StackedMLP, dense_layers
+from undertow.training.written import WrittenGradients
 
 __all__ = ["MappedNetworks", "stack_networks"]
 
@@ -118,6 +121,7 @@ class MappedNetworks(Ensemble):
             self._template.eval()
 
     @torch.enable_grad()
+    @first_weight_gradients()
     def _recorded(self, x: Tensor, *, own: bool) -> tuple[Tensor, list[Tensor]]:
         """What autograd has recorded, logits or what dense layers make them of, and the leaves that it depends on."""
         weights = {name: self.weights[name] for name in self._recorded_names}
@@ -166,10 +170,12 @@ def stack_networks(
     device: torch.device,
     faster: bool = False,
 ) -> Ensemble:
-    """Networks of one architecture as one: fully connected ones on stacked weights, any other ones mapped.
+    """Networks of one architecture as one: those with written gradients on stacked weights, any other ones mapped.
 
     With ``faster`` convolutional networks are compiled.
     """
+    if has_closed_form(networks[0]):
+        return WrittenGradients(networks, networks[0], frozen=frozen, dtype=dtype, device=device)
     layers = dense_layers(networks[0])
     if layers is None:
         return MappedNetworks(networks, frozen=frozen, dtype=dtype, device=device, faster=faster)

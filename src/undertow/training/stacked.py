@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from undertow.core.members import over_members
 from undertow.core.networks import NotAChain, read_dense
 from undertow.training.elementwise_gradients import ElementwiseActivation, elementwise_gradient
 from undertow.training.ensemble import Ensemble
@@ -66,7 +68,7 @@ class StackedLayers:
     def __init__(
         self, layers: Sequence[DenseLayer], weights: Mapping[str, Tensor], trained: Sequence[str]
     ) -> None:
-        self._layers, self._weights, self._trained = layers, weights, frozenset(trained)
+        self.layers, self._weights, self._trained = layers, weights, frozenset(trained)
         own = [layer.weight in self._trained or layer.bias in self._trained for layer in layers]
         self._lowest = own.index(True) if any(own) else len(layers)
         self.names = {name for layer in layers for name in (layer.weight, layer.bias) if name is not None}
@@ -75,7 +77,7 @@ class StackedLayers:
     def forward(self, h: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         """Outputs (M, out, B) of h (in, B), which the members share, or (M, in, B), and what ``backward`` needs."""
         kept = []
-        for layer in self._layers:
+        for layer in self.layers:
             inputs = h
             h = self._affine(layer, inputs)
             derivative = h
@@ -95,8 +97,8 @@ class StackedLayers:
         """Add each layer's gradients to ``onto``, given those of the outputs; those of h, if they go ``through``."""
         lowest = 0 if through else self._lowest
         below = slopes
-        for depth in range(len(self._layers) - 1, lowest - 1, -1):
-            layer, (inputs, derivative) = self._layers[depth], kept[depth]
+        for depth in range(len(self.layers) - 1, lowest - 1, -1):
+            layer, (inputs, derivative) = self.layers[depth], kept[depth]
             delta = below if layer.activation is None else layer.activation.pull(below, derivative)
             if depth > lowest or through:  # before the weights change, if ``onto`` are the weights
                 below = torch.bmm(self._weights[layer.weight].transpose(1, 2), delta)
@@ -136,6 +138,24 @@ class StackedMLP(Ensemble):
     ) -> None:
         super().__init__(networks, frozen=frozen, dtype=dtype, device=device)
         self._stack = StackedLayers(layers, self.weights, self.trained)
+
+    @property
+    def first(self) -> str:
+        """The name of the weight that meets the samples."""
+        return self._stack.layers[0].weight
+
+    def with_inputs(self, weight: Tensor) -> StackedMLP:
+        """Networks with another first weight, (M, m, inputs) with any number of inputs, and the same others."""
+        other = copy.copy(self)
+        other.weights = {name: own.clone() for name, own in self.weights.items()}
+        other.weights[self.first] = weight.to(self.weights[self.first])
+        linear = self._template.get_submodule(self.first.rpartition(".")[0])
+        replaced = {id(linear.weight): nn.Parameter(other.weights[self.first][0].clone())}
+        other._template = copy.deepcopy(self._template, replaced)
+        other._template.get_submodule(self.first.rpartition(".")[0]).in_features = weight.shape[2]  # type: ignore[assignment]
+        other._apply = over_members(other._template)
+        other._stack = StackedLayers(self._stack.layers, other.weights, other.trained)
+        return other
 
     def floats_per_sample(self, sample: Tensor) -> int:  # noqa: ARG002
         return self.size * self._stack.floats

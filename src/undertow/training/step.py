@@ -61,7 +61,7 @@ class Step:
         self.ended = torch.full((ensemble.size,), NEVER, dtype=torch.int64, device=ensemble.device)
         self._log_time = torch.full_like(self._base, -math.inf)
         largest = _LARGEST.get(ensemble.device.type, _LARGEST["cpu"])
-        largest = max(1, largest // ensemble.floats_per_sample(self._samples[:1]))
+        self.samples_at_once = largest = max(1, largest // ensemble.floats_per_sample(self._samples[:1]))
         trained = {name: ensemble.weights[name] for name in ensemble.trained}
         self._memory = self._direction.start(trained)
         self._gradients = {name: torch.zeros_like(weight) for name, weight in trained.items()}
@@ -247,7 +247,7 @@ class Step:
         running = self._look(loss, reference)
         self._sum_time(running)
         slopes = (slopes * -per_member(self._present_rates(), slopes)).to(logits)
-        return slopes.masked_fill(~per_member(running, slopes), 0.0)
+        return slopes.where(per_member(running, slopes), 0.0)
 
     def _present_rates(self) -> Tensor:
         """The rates of this step, in the weights' precision."""
@@ -292,5 +292,6 @@ class Step:
 
     def _silence(self, running: Tensor) -> None:
         """No gradient for members that do not run: NaN times a rate of 0 would still be NaN."""
+        stopped = ~running
         for gradient in self._gradients.values():
-            gradient.masked_fill_(~per_member(running, gradient), 0.0)
+            gradient.masked_fill_(per_member(stopped, gradient), 0.0)

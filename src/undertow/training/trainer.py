@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -10,11 +11,13 @@ from torch import Tensor, nn
 from undertow.core.compiling import compiled
 from undertow.core.errors import InputError
 from undertow.core.precision import deterministic_convolutions, matmul_precision
+from undertow.core.stacked_members import StackedMembers
 from undertow.training.batches_of_a_recipe import batches_for
 from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
 from undertow.training.mapped import stack_networks
 from undertow.training.recipe import Recipe, shared_recipe
+from undertow.training.span import SpanOfSamples
 from undertow.training.standing import Standing
 from undertow.training.states import taken_out
 from undertow.training.step import Step
@@ -68,13 +71,17 @@ class Trainer:
             )
         recipe = self._recipe = shared_recipe(recipes)
         place = (x if isinstance(x, Tensor) else x[0]).device if device is None else torch.device(device)
-        ensemble = stack_networks(
+        ensemble = self._whole = stack_networks(
             networks,
             frozen=recipe.frozen,
             dtype=recipe.torch_dtype,
             device=place,
             faster=recipe.compiled,
         )
+        self._given, self._shown_at, self._span = x, 0, None
+        if recipe.coordinates == "span":
+            self._span = SpanOfSamples(ensemble, x)
+            ensemble, x = self._span.inside, self._span.x
         with matmul_precision(recipe.matmul_precision):
             self._batches = batches_for(ensemble, x, y, recipes)
             self._step = Step(ensemble, recipes, self._batches)
@@ -177,15 +184,32 @@ class Trainer:
         return [StepTaken(rate) if goes else None for rate, goes in zip(rates, moved, strict=True)]
 
     def data(self, index: int) -> tuple[Tensor, Tensor]:
-        """Samples and labels that a member is trained on, on the device."""
-        return self._batches.of(index)
+        """Samples and labels that a member is trained on, on the device, in the coordinates that they were given in."""
+        x, y = self._batches.of(index)
+        if self._span is None:
+            return x, y
+        return (self._given if isinstance(self._given, Tensor) else self._given[index]).to(x), y
 
     def network(self, index: int, *, shared: bool = False) -> nn.Module:
         """One member in eval mode, with its present weights or those it diverged with.
 
-        A copy; with ``shared`` it is on the weights themselves and changes with every step: to be looked at only.
+        A copy; with ``shared`` it is on the weights themselves and changes with every step, or where steps are taken in
+        other coordinates with every ``show``: to be looked at only.
         """
-        return self._step.ensemble.network(index, shared=shared)
+        self.show()
+        return self._whole.network(index, shared=shared)
+
+    def together(self, one: Callable[[int], nn.Module] | None = None) -> StackedMembers:
+        """All members as they were last shown, for measures that read them at once; ``one`` of them, shared."""
+        whole, room = self._whole, self._step.samples_at_once
+        one = partial(self.network, shared=True) if one is None else one
+        return StackedMembers(whole.size, one, whole.weights, lambda x: whole.logits_in_parts(x, room))
+
+    def show(self) -> None:
+        """Bring networks that were given out as ``shared`` to where their members are."""
+        if self._span is not None and self._shown_at != self.step:
+            self._span.show()
+            self._shown_at = self.step
 
     def log_loss(self) -> Tensor:
         """Natural log of each member's mean loss over the whole training set: (M,) float64 on the CPU.
@@ -261,7 +285,7 @@ class Trainer:
         """Go on from ``state``, which a trainer of the same networks, data and recipes gave."""
         self._step.restore(state)
         self.step = int(self._step.count)
-        self._settled = None
+        self._settled, self._shown_at = None, -1
         self._look()
 
     def _update(self) -> None:

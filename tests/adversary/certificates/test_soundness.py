@@ -15,7 +15,7 @@ from undertow.adversary.certificates.ball_coupling import BallCouplings
 from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import read_graph
-from undertow.adversary.certificates.refined import refined_gaps, refined_radii
+from undertow.adversary.certificates.refined import Effort, refined_gaps, refined_radii
 from undertow.adversary.certificates.sharpened_limits import sharpened
 from undertow.adversary.classifier import Classifier
 
@@ -108,7 +108,7 @@ def test_no_difference_is_below_its_bound_where_a_softmax_saturates(unit: float,
     bounds = LinearBounds(read_graph(Classifier(net), net, x), 2.0)
     for radius in (1e-3, 0.1):
         eps = torch.full((5,), radius).double()
-        proved = refined_gaps(bounds, x, y, eps, couplings=BallCouplings(bounds), steps=3)
+        proved = refined_gaps(bounds, x, y, eps, Effort(BallCouplings(bounds), 3)).lower
         if unit <= 30 and radius < 0.1:
             assert bool((proved.amin(1) > 0).any()), "something is proved also there"
         for at in tried(x, eps, 2.0, net, y):

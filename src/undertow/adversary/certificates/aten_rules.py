@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +10,23 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from undertow.adversary.certificates.convolution_rows import convolution_back
+from undertow.adversary.certificates.operations import SlidingWindows
 from undertow.adversary.certificates.recorded_graph import Recorded, UnreadableError
 
-__all__ = ["JOINT", "LINEAR", "REARRANGING", "Template", "fast_forward", "fast_transposed", "pooling_windows"]
+__all__ = [
+    "ENTRYWISE",
+    "JOINT",
+    "KEEPING_ORDER",
+    "LINEAR",
+    "REARRANGING",
+    "Template",
+    "convolution_windows",
+    "fast_forward",
+    "fast_transposed",
+    "pooling_windows",
+    "window_members",
+]
 
 
 def _names(text: str) -> frozenset[str]:
@@ -32,8 +47,12 @@ LINEAR = REARRANGING | _names(
 )
 # affine in several arguments together
 JOINT = _names("add sub rsub cat stack where masked_fill")
+# entry by entry, where all shapes are the same
+ENTRYWISE = _names("add sub rsub mul div neg")
 
 _SHAPES = frozenset(("view", "_unsafe_view", "reshape"))
+# the flat result is the flat input
+KEEPING_ORDER = _SHAPES | _names("clone detach alias _to_copy unsqueeze squeeze")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -50,6 +69,17 @@ class Template:
         self.inputs = tuple(depends[id(leaves[at])] for at in self.places)
         self.shapes = tuple(tuple(leaves[at].shape) for at in self.places)
         self.leaves = [None if at in self.places else _exact(leaf) for at, leaf in enumerate(leaves)]
+
+    @property
+    def constants(self) -> tuple[Tensor, ...]:
+        """The tensors among its arguments that do not depend on the input."""
+        return tuple(leaf for leaf in self.leaves if isinstance(leaf, Tensor))
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Everything else that it is made of."""
+        rest = [None if isinstance(leaf, Tensor) else repr(leaf) for leaf in self.leaves]
+        return self.name, self.item, str(self.structure), tuple(rest), tuple(self.places)
 
     def argument(self, position: int, default: Any = None) -> Any:
         """A positional argument that does not depend on the input."""
@@ -109,7 +139,7 @@ def fast_transposed(
         return None
     (shape,), name = template.shapes, template.name
     position = template.depending()[0]
-    if name in _SHAPES or (name in ("clone", "detach", "alias", "_to_copy", "unsqueeze", "squeeze")):
+    if name in KEEPING_ORDER:
         return lambda rows: (rows.reshape(len(rows), *shape),)
     if (name == "addmm" and position == 1) or (name == "mm" and position == 0):
         matrix = weights(template.argument(2 if name == "addmm" else 1))
@@ -130,8 +160,18 @@ def fast_forward(
     name, depending = template.name, template.depending()
     if len(template.places) != 1:
         return None
-    if name in _SHAPES or name in ("clone", "detach", "alias", "_to_copy", "unsqueeze", "squeeze"):
+    if name in KEEPING_ORDER:
         return lambda value: value.reshape(len(value), *shape)
+    if name == "convolution" and depending == [0]:
+        weight, bias = weights(template.argument(1)), template.argument(2)
+        options = [template.argument(position) for position in range(3, 9)]
+        bias = None if bias is None else weights(bias)
+
+        def convolved(value: Tensor) -> Tensor:
+            found: Tensor = torch.convolution(value.flatten(0, 1), weight, bias, *options)
+            return found.reshape(len(value), *shape)
+
+        return convolved
     if len(template.leaves) > 3:
         return None  # factors of its own
     if name == "mm" and depending == [0]:
@@ -146,55 +186,51 @@ def fast_forward(
 def _convolution_transposed(
     template: Template, shape: tuple[int, ...], weight: Tensor
 ) -> Callable[[Tensor], tuple[Tensor, ...]]:
-    stride, padding, dilation, transposed, output_padding, groups = (
-        template.argument(position) for position in range(3, 9)
-    )
-
-    def back(rows: Tensor) -> tuple[Tensor, ...]:
-        merged = rows.flatten(0, 1)
-        like = merged.new_zeros(()).expand(len(merged), *shape[1:])
-        found, _, _ = torch.ops.aten.convolution_backward(
-            merged,
-            like,
-            weight,
-            None,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            [True, False, False],
-        )
-        return (found.reshape(len(rows), *shape),)
-
-    return back
+    options = [template.argument(position) for position in range(3, 9)]
+    return lambda rows: (convolution_back(rows, weight, shape, options),)
 
 
-def pooling_windows(template: Template, shape: tuple[int, ...], result: tuple[int, ...]) -> Tensor:
-    """Which inputs (outputs, window) each output of a max pooling (…, H, W) looks at, as flat places; −1 for none."""
+def convolution_windows(template: Template) -> SlidingWindows | None:
+    """Where a convolution without groups is applied; None for other operations."""
+    if template.name != "convolution" or template.argument(6) or template.argument(8) != 1:
+        return None
+    size = tuple(template.argument(1).shape[2:])
+    stride, padding, dilation = (_each_axis(template.argument(position), len(size)) for position in (3, 4, 5))
+    return SlidingWindows(size, stride, padding, dilation)
+
+
+def pooling_windows(template: Template) -> SlidingWindows:
+    """The windows of a max pooling."""
     axes = len(template.argument(1))
-    size = list(template.argument(1))
-    stride = list(template.argument(2) or size)
-    padding, dilation = list(template.argument(3, [0] * axes)), list(template.argument(4, [1] * axes))
-    size, stride, padding, dilation = (
-        part * axes if len(part) == 1 else part for part in (size, stride, padding, dilation)
-    )
     if axes != 2:
         raise UnreadableError(f"max pooling over {axes} axes is not known")
+    size = template.argument(1)
+    parts = (
+        size,
+        template.argument(2) or size,
+        template.argument(3, [0] * axes),
+        template.argument(4, [1] * axes),
+    )
+    return SlidingWindows(*(_each_axis(part, axes) for part in parts))
+
+
+def _each_axis(numbers: list[int], axes: int) -> tuple[int, ...]:
+    return tuple(numbers) * axes if len(numbers) == 1 else tuple(numbers)
+
+
+def window_members(windows: SlidingWindows, shape: tuple[int, ...], result: tuple[int, ...]) -> Tensor:
+    """Which inputs (outputs, window) each output of a pooling (…, H, W) looks at, as flat places; −1 for none."""
     grids, valid = [], []
     for axis in range(2):
         extent, count = shape[-2 + axis], result[-2 + axis]
-        starts = torch.arange(count) * stride[axis] - padding[axis]
-        places = starts.unsqueeze(1) + torch.arange(size[axis]) * dilation[axis]
+        starts = torch.arange(count) * windows.stride[axis] - windows.padding[axis]
+        places = starts.unsqueeze(1) + torch.arange(windows.size[axis]) * windows.dilation[axis]
         grids.append(places)
         valid.append((places >= 0) & (places < extent))
     # (H', W', kh, kw)
     inside = valid[0][:, None, :, None] & valid[1][None, :, None, :]
     flat = grids[0][:, None, :, None] * shape[-1] + grids[1][None, :, None, :]
-    planes = 1
-    for extent in shape[:-2]:
-        planes *= extent
+    planes = math.prod(shape[:-2])
     each = torch.arange(planes)[:, None, None, None, None] * (shape[-2] * shape[-1]) + flat
     found = torch.where(inside, each, -1)
     return found.reshape(planes * result[-2] * result[-1], -1)

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from undertow.adversary.certificates.ball_bounds import BallBounds
 from undertow.adversary.certificates.ball_lengths import BallLengths
-from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
+from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, LargestOf, Operation, ProductOf
 from undertow.adversary.certificates.relaxations import slope_range
 
@@ -72,7 +73,7 @@ class JacobianBounds:
 
     def __init__(self, bounds: LinearBounds) -> None:
         self.bounds, self.graph = bounds, bounds.graph
-        self.lengths = bounds.lengths or BallLengths(bounds.graph)
+        self.lengths = bounds.lengths or BallLengths(bounds.graph, bounds.rounding)
 
     def rows(self, ball: BallBounds, rows: Tensor) -> RowBounds:
         """Bounds of rows·J at the input, for rows (B, K, *S) at the scores, over the balls."""
@@ -98,7 +99,7 @@ class JacobianBounds:
     ) -> list[RowBounds]:
         limits = [ball.limits[at] for at in operation.inputs]
         if isinstance(operation, AffineMap):
-            return self._through_map(index, operation, rows)
+            return self._through_map(index, operation, rows, ball)
         if isinstance(operation, CurveOf):
             return [_times(rows, *slope_range(operation.curve, *limits[0]), self.bounds.rounding)]
         if isinstance(operation, LargestOf):
@@ -109,23 +110,21 @@ class JacobianBounds:
             return [_times(rows, *limits[at], self.bounds.rounding) for at in (1, 0)]
         return [_times_matrix(rows, *limits[1 - at], at, self.bounds.rounding) for at in (0, 1)]
 
-    def _through_map(self, index: int, operation: AffineMap, rows: RowBounds) -> list[RowBounds]:
-        batch, count = rows.centre.shape[:2]
-        centres = operation.backward(rows.centre.flatten(0, 1))
-        grown = operation.backward_absolute(rows.entries.flatten(0, 1))
-        exact = operation.rearranges
-        sizes = None if exact else operation.backward_absolute(rows.centre.flatten(0, 1).abs())
-        found = []
+    def _through_map(
+        self, index: int, operation: AffineMap, rows: RowBounds, ball: BallBounds
+    ) -> list[RowBounds]:
+        batch = ball.batch
+        centres = operation.backward(rows.centre, batch)
+        grown = operation.backward_absolute(rows.entries, batch)
+        sizes = None if operation.rearranges else operation.backward_absolute(rows.centre.abs(), batch)
+        norms, found = self.lengths.norms_of(index, batch, ball.eps), []
         for at, (centre, entries) in enumerate(zip(centres, grown, strict=True)):
-            length = self.lengths.norms_of(index)[at] * rows.length
+            length = norms[..., at].reshape(-1, 1) * rows.length
             if sizes is not None:
                 rounded = self.bounds.rounding * (sizes[at] + entries)
                 entries = entries + rounded
-                length = length + torch.linalg.vector_norm(rounded.flatten(1), dim=1).reshape(batch, count)
-            shape = centre.shape[1:]
-            found.append(
-                RowBounds(centre.reshape(batch, count, *shape), entries.reshape(batch, count, *shape), length)
-            )
+                length = length + torch.linalg.vector_norm(rounded.flatten(2), dim=2)
+            found.append(RowBounds(centre, entries, length))
         return found
 
 
@@ -166,17 +165,18 @@ def _through_largest(
     alone = possible.sum(-1, keepdim=True) == 1
     middle = torch.where(possible, torch.where(alone, 1.0, 0.5), 0.0).to(low)
     apart = torch.where(possible & ~alone, 0.5, 0.0).to(low)
-    entries = math.prod(shape)
-    members = torch.where(operation.members >= 0, operation.members, entries).flatten()
     batch, count = rows.centre.shape[:2]
 
     def scattered(given: Tensor, weight: Tensor) -> Tensor:
-        back = given.new_zeros(batch, count, entries + 1)
-        terms = given.flatten(2).unsqueeze(-1) * weight.unsqueeze(1)
-        return back.index_add_(2, members, terms.flatten(2))[..., :entries].reshape(batch, count, *shape)
+        terms = (given.flatten(2).unsqueeze(-1) * weight.unsqueeze(1)).flatten(2)
+        terms = torch.nn.functional.pad(terms, (0, 1))
+        back = sum(
+            (terms[..., place] for place in operation.receivers[1:]), terms[..., operation.receivers[0]]
+        )
+        return back.reshape(batch, count, *shape)
 
     error = scattered(rows.centre.abs(), apart) + scattered(rows.entries, possible.to(low))
     own = torch.linalg.vector_norm(scattered(rows.centre.abs(), apart).flatten(2), dim=2)
     # an input in m windows takes the rows of at most m outputs
-    overlap = math.sqrt(float(torch.bincount(members, minlength=entries + 1)[:entries].max()))
+    overlap = math.sqrt(len(operation.receivers))
     return RowBounds(scattered(rows.centre, middle), error, own + overlap * rows.length)

@@ -46,10 +46,8 @@ RULES = {
     "uncorrected": Rule(
         "uncorrected Adam", "inf", {**_ADAM, "bias_correction": False}, 0.3, remembers=True, longer=2
     ),
-    "adamw": Rule(
-        "AdamW", "inf", {**_ADAM, "name": "adamw", "weight_decay": DECAY}, 1.0, remembers=True, longer=2
-    ),
-    "polar": Rule("exact Muon", "spectral", {"name": "muon", "exact": True}, 1.0, remembers=True, longer=4),
+    "adamw": Rule("AdamW", "inf", {**_ADAM, "name": "adamw", "weight_decay": DECAY}, 1.0, remembers=True),
+    "polar": Rule("exact Muon", "spectral", {"name": "muon", "exact": True}, 1.0, remembers=True, longer=2),
 }
 """By the endings of the parts. Rates were chosen on problems beside the study's (benchmarks/tune_rates.py)."""
 NORMS = {"1": "L1", "2": "L2", "inf": "L∞", "spectral": "the spectral norm"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
+from undertow.core.polar_factor import polar_factor
 from undertow.training.directions.direction import Direction, Memory, move
-from undertow.training.directions.polar_factor import polar_factor
 
 if TYPE_CHECKING:
     from torch import Tensor

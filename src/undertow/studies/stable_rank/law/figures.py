@@ -71,4 +71,5 @@ def radius_by_rank(frame: polars.DataFrame) -> altair.TopLevelMixin:
         legend="slope",
         shape="start",
         title="a point for every network",
-    ).draw(arms(frame))
+        column="width",
+    ).draw(arms(frame, every_width=True).with_columns(width=polars.format("{} neurons", "width")))

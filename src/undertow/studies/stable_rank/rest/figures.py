@@ -15,7 +15,7 @@ from undertow.studies.stable_rank.rest.claims import proof_readings
 __all__ = ["FIGURES"]
 
 FIGURES = Figures(parts=("rest",))
-_DECADES = Axis("−log₁₀ of the loss")
+_DECADES = Axis("−log₁₀ of the loss", log=True)
 _SHOWN = {
     "spread": "q_max − q_min",
     "least": "smallest λ, in units of its bound",
@@ -23,7 +23,7 @@ _SHOWN = {
 }
 
 
-@FIGURES.add("rest-rank", "Stable rank down to a loss of 10⁻⁵⁰, from the smallest and the largest start")
+@FIGURES.add("rest-rank", "Stable rank until it rests, from the smallest and the largest start")
 def rank_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Limits are what the curves end at, with lines at 1 and 2."""
     network = ("activation", "seed", "init")
@@ -43,7 +43,7 @@ def rank_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 @FIGURES.add(
     "rest-trained-rank",
-    "Stable rank down to a loss of 10⁻⁵⁰, with the head trained, from five starts",
+    "Stable rank until it rests, with the head trained, from five starts",
     parts=("rest-trained",),
 )
 def trained_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
@@ -53,7 +53,7 @@ def trained_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 @FIGURES.add(
     "rest-glorot-rank",
-    "Stable rank down to a loss of 10⁻⁵⁰ from Frei et al.'s Glorot-uniform start (fixed head)",
+    "Stable rank until it rests, from Frei et al.'s Glorot-uniform start (fixed head)",
     parts=("rest-glorot",),
 )
 def glorot_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
@@ -61,7 +61,7 @@ def glorot_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
     return _by_steps(frame.with_columns(activation=polars.lit("leaky-relu"), init=polars.lit("Glorot")))
 
 
-@FIGURES.add("proof", "Margins, multipliers and the inequality down to a loss of 10⁻⁵⁰ (ReLU)")
+@FIGURES.add("proof", "Margins, multipliers and the inequality until the rank rests (ReLU)")
 def conditions(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """What the proof wants: a bounded spread, multipliers above 1 (and 0), an excess that is not positive."""
     table = _by_decade(proof_readings(frame, "relu")).filter(polars.col("decade") > 0)

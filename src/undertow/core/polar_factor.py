@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from undertow.training.directions.direction import divided
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["polar_by_products", "polar_factor"]
 
@@ -29,38 +29,48 @@ def polar_factor(matrix: Tensor) -> Tensor:
     By their singular vectors on a CPU, in a quarter of the time; elsewhere by products alone, so that a GPU can replay
     it. A single row or column is divided by its length.
 
+    >>> import torch
     >>> polar_factor(torch.tensor([[[0.0, 2.0], [1e-6, 0.0]]])).round(decimals=6).tolist()
     [[[0.0, 1.0], [1.0, 0.0]]]
     """
     wide = matrix.shape[-1] > matrix.shape[-2]
     tall = (matrix.mT if wide else matrix).double()
-    tall = divided(tall, tall.flatten(1).abs().amax(1))  # first: squares of small entries would vanish
+    largest = tall.abs().amax((1, 2), keepdim=True)
+    tall = _divided(tall, largest)  # first: squares of small entries would vanish
     if tall.shape[-1] == 1:
-        factor = divided(tall, tall.flatten(1).norm(dim=1))
+        factor = _divided(tall, tall.square().sum((1, 2), keepdim=True).sqrt())
     else:
         factor = _by_vectors(tall) if matrix.device.type == "cpu" else polar_by_products(tall)
     return (factor.mT if wide else factor).to(matrix.dtype)
 
 
+def _divided(matrices: Tensor, by: Tensor) -> Tensor:
+    return matrices / by.where(by != 0, by.new_ones(()))
+
+
 def _by_vectors(tall: Tensor) -> Tensor:
+    import torch  # here: settings that name this direction are read without it
+
     finite = tall.isfinite().flatten(1).all(1)[:, None, None]
     left, values, right = torch.linalg.svd(tall.where(finite, 0.0), full_matrices=False)
     kept = values > _NOTHING * values[:, :1]
-    return ((left * kept[:, None, :]) @ right).where(finite, torch.nan)
+    factor: Tensor = (left * kept[:, None, :]) @ right
+    return factor.where(finite, torch.nan)
 
 
 def polar_by_products(tall: Tensor) -> Tensor:
     """UVᵀ of matrices (M, p, q) in float64 with p ≥ q, whose entries are about 1; 0 for a matrix of zeros.
 
     X ← aX + bX(XᵀX) + cX(XᵀX)² from X = 2G/‖G‖_F, with numbers (a, b, c) for each step that bring all singular values
-    as near to 1 as one step can (Amsel, Persson, Musco & Gower 2025, The Polar Express), short of making large ones small
-    again, whose vectors rounding would disturb. After eighteen steps those above 10⁻⁸ of ‖G‖_F are 1 to rounding, and
-    what rounding makes of exact zeros is still about 0.
+    as near to 1 as one step can (Amsel, Persson, Musco & Gower 2025, The Polar Express), short of making large ones
+    small again, whose vectors rounding would disturb. After eighteen steps those above 10⁻⁸ of ‖G‖_F are 1 to rounding,
+    and what rounding makes of exact zeros is still about 0.
 
+    >>> import torch
     >>> polar_by_products(torch.tensor([[[3.0, 0.0], [0.0, -1e-6]]], dtype=torch.float64)).round(decimals=6).tolist()
     [[[1.0, 0.0], [0.0, -1.0]]]
     """
-    factor = 2 * divided(tall, tall.flatten(1).norm(dim=1))
+    factor = 2 * _divided(tall, tall.square().sum((1, 2), keepdim=True).sqrt())
     for a, b, c in (*_GROWING, *_SETTLING):
         gram = factor.mT @ factor
         factor = factor.baddbmm(factor, gram.baddbmm(gram, gram, beta=b, alpha=c), beta=a)
