@@ -37,7 +37,7 @@ def against_loss(
 def with_time(table: polars.DataFrame, frame: polars.DataFrame, *, by: Sequence[str]) -> polars.DataFrame:
     """The same with ``log_time`` = log t, t = Σ η of the effective steps −η ∇𝓛.
 
-    Records have the steps −η ∇(𝓛/n) that training takes: their η is n times that; n tells both losses apart.
+    Records have the steps −η ∇(𝓛/n) that training takes: their η is n times that, and n tells both losses apart.
     """
     rows = side_by_side(frame, "steps", by=[*by, "step"], what="the time t = Σ η").drop_nulls("log_time")
     summed = measured(frame, "margins", "log10-loss").select(*by, "step", summed="value")
