@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from undertow.core.errors import InputError, nearest
@@ -63,7 +64,7 @@ class Schedule:
         if self.steps_per_epoch < 1:
             raise InputError(f"steps_per_epoch = {self.steps_per_epoch!r}: an epoch has at least one step.")
 
-    @property
+    @cached_property
     def level(self) -> Literal["loss", "time"] | None:
         """What is measured by decades of what; None where steps decide."""
         found = re.match(LEVELS, self.every) if isinstance(self.every, str) else None
@@ -85,7 +86,7 @@ class Schedule:
             0 if math.isinf(before) else self._levels_above(down * before)
         )
 
-    @property
+    @cached_property
     def _listed(self) -> tuple[float, ...]:
         """The levels, where each was given."""
         found = re.match(LEVELS, self.every) if isinstance(self.every, str) else None
@@ -95,8 +96,13 @@ class Schedule:
         """How many levels are passed at so many decades, counted from one that does not matter."""
         if self._listed:
             return sum(level <= depth for level in self._listed)
+        return math.floor(depth / self._apart)
+
+    @cached_property
+    def _apart(self) -> float:
+        """Decades between two levels, where none is listed."""
         found = re.match(LEVELS, str(self.every))
-        return math.floor(depth / float((found and found[1]) or 1))
+        return float((found and found[1]) or 1)
 
     def due(self, step: int) -> bool:
         """Whether ``step`` (completed steps so far) is measured; at decades, for step 0 alone."""
