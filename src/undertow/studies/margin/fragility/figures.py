@@ -29,7 +29,7 @@ def radius_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
     return LinePlot(
         x="fallen",
         x_axis=Axis("log₁₀ 1/𝓛", log=True),
-        y="radius / half the distance to the other class",
+        y="radius / half the distance",
         colour="std",
         legend="start σ",
         column="panel",
@@ -43,8 +43,9 @@ def radius_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
 def slope_map(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The slope of log radius on log log 1/𝓛 by start and data, a map for each part: above 0 training on helps."""
     found = _each_part(frame, lambda own: slopes_of_radii(radii_over_training(own)))
-    k = polars.when(polars.col("k") > 0).then(polars.format("k = {}, ", "k")).otherwise(polars.lit(""))
-    found = found.with_columns(case=polars.concat_str(k, polars.format("n = {}", "n")))
+    k, n = (polars.col(name).cast(polars.String).str.pad_start(2) for name in ("k", "n"))
+    clusters = polars.when(polars.col("k") > 0).then(polars.format("k = {}, n = {}", k, n))
+    found = found.with_columns(case=clusters.otherwise(polars.format("n = {}", n)))
     return HeatMap(
         x="std",
         y="case",
