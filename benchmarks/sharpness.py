@@ -309,7 +309,7 @@ def _compare(problem: Problem, table: Table) -> None:
     def iterated(method: str, stop: Callable[[float, float], bool], **options: Any) -> Row:
         found = [clocked(partial(problem.power, stop, start=start, **options), gpu=gpu) for start in STARTS]
         values, products = ([each[place] for each, _ in found] for place in (0, 1))
-        return Row(method, values, products, [seconds for _, seconds in found], "none")  # type: ignore[arg-type]
+        return Row(method, values, products, [seconds for _, seconds in found], "none")
 
     power = iterated("power, told", near)
     hundred, _ = problem.power(lambda *_: False, most=100, recorded=True)

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from undertow.adversary.sample_checks import as_labels, check_inputs
 from undertow.adversary.stacked_networks import stacked
-from undertow.core.adapting import check_tensor, plain_words
-from undertow.core.errors import InputError, ModelError, UndertowError, nearest
+from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.outputs import picked_output
+from undertow.core.plain_words import check_tensor, gradients_in_plain_words, in_plain_words
 
 __all__ = ["Classifier", "Groups", "Passes", "Scorer", "as_classifier", "margins_of"]
 
@@ -122,7 +122,7 @@ class Classifier:
         try:
             for module in modules:
                 module.training = False
-            with torch.autocast(x.device.type, enabled=False):
+            with torch.autocast(x.device.type, enabled=False), gradients_in_plain_words():
                 scorer = self._scorer(x)
                 if check:
                     check_inputs(scorer, x, y)
@@ -150,13 +150,8 @@ class Classifier:
             seen = batch if trivial else (batch - mean) / std
             return function(_unit_norm(seen) if self.unit_norm else seen)
 
-        try:
-            with torch.no_grad():
-                sample = outputs(x[:1].expand(members, *x[:1].shape))
-        except UndertowError:
-            raise
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            raise ModelError(plain_words(error, x)) from error
+        with torch.no_grad(), in_plain_words(x):
+            sample = outputs(x[:1].expand(members, *x[:1].shape))
         if not sample.is_floating_point():
             raise ModelError(f"the network returns {sample.dtype}: attack its logits, not its decisions.")
         if sample.shape[:2] != (members, 1) or sample.ndim not in (2, 3):

@@ -15,7 +15,7 @@ from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
 from undertow.adversary.sample_checks import as_labels
-from undertow.core.adapting import check_tensor
+from undertow.core.plain_words import check_tensor
 
 __all__ = ["closest_examples", "first_examples"]
 

@@ -30,9 +30,9 @@ from undertow.adversary.exact.branching import exact_distance
 from undertow.adversary.exact.two_layer_gaps import TwoLayer, two_layer_of
 from undertow.adversary.geometry import check_norm, lengths
 from undertow.adversary.sample_checks import as_labels
-from undertow.core.adapting import check_tensor
 from undertow.core.errors import InputError
 from undertow.core.outputs import OutputChoice
+from undertow.core.plain_words import check_tensor
 
 __all__ = ["Robustness", "robustness"]
 

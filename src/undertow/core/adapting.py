@@ -12,18 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.enclosing import Enclosing
-from undertow.core.errors import InputError, ModelError, UndertowError
+from undertow.core.errors import InputError, ModelError
 from undertow.core.outputs import OutputChoice, picked_output
+from undertow.core.plain_words import in_plain_words
 from undertow.core.token_inputs import embedding_of, last_tokens
 
-__all__ = [
-    "Adapted",
-    "MeasuredElsewhere",
-    "adapted",
-    "check_tensor",
-    "no_gradient_words",
-    "plain_words",
-]
+__all__ = ["Adapted", "MeasuredElsewhere", "adapted"]
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -172,12 +166,8 @@ def _checked_extras(extras: Mapping[str, Any] | None, x: Tensor) -> dict[str, An
 def _from_embedding(
     net: nn.Module, tokens: Tensor, output: OutputChoice, extras: dict[str, Any]
 ) -> tuple[nn.Module, Tensor]:
-    try:
+    with in_plain_words(tokens):
         entry, vectors = embedding_of(net, tokens, extras)
-    except UndertowError:
-        raise
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        raise ModelError(plain_words(error, tokens)) from error
     made = Adapted(net, output=output, extras=extras, tokens=tokens, entry=entry)
     with torch.no_grad():
         logits = made.take(torch.zeros(1, dtype=torch.int64))(vectors[:1])
@@ -210,39 +200,6 @@ def _returns_tensor(net: nn.Module, x: Tensor) -> bool:
             for name, buffer in net.named_buffers():
                 if name in buffers and not torch.equal(buffer, buffers[name]):
                     buffer.copy_(buffers[name])
-
-
-def check_tensor(x: object) -> None:
-    """Refuse samples that are not a tensor.
-
-    >>> check_tensor([1.0])
-    Traceback (most recent call last):
-    undertow.core.errors.InputError: x must be a torch.Tensor of shape (N, …), not list: use torch.as_tensor(x).
-    """
-    if not isinstance(x, Tensor):
-        raise InputError(
-            f"x must be a torch.Tensor of shape (N, …), not {type(x).__name__}: use torch.as_tensor(x)."
-        )
-
-
-def plain_words(error: BaseException, x: Tensor) -> str:
-    """What a network said when it was given x, as a sentence with what to try."""
-    said = str(error).strip().splitlines()
-    alone = " (a single sample is x[None])" if x.dim() == 1 else ""
-    return (
-        f"the network cannot take x of shape {tuple(x.shape)} and dtype {x.dtype}{alone}: compare them with what it "
-        "was trained on, and pass what else it needs for each sample as extras={'name': rows}. It says: "
-        f"{type(error).__name__}: {said[0] if said else ''}"
-    )
-
-
-def no_gradient_words(error: BaseException) -> str:
-    """What PyTorch said when a gradient was to be taken, as a sentence with what to try."""
-    said = str(error).strip().splitlines()[0]
-    remedy = "checkpoints need use_reentrant=False, quantised layers their float originals"
-    if "inplace" in said:
-        remedy = "an operation overwrites what the gradient of an earlier one needs: write h = h + 1 for h += 1 there"
-    return f"no gradient can be taken through the network ({remedy}). PyTorch says: {said}"
 
 
 def _tell(sentence: str) -> None:

@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from undertow.core.adapting import adapted, check_tensor, no_gradient_words, plain_words
+from undertow.core.adapting import adapted
 from undertow.core.enclosing import rows_of
-from undertow.core.errors import InputError, ModelError, UndertowError
+from undertow.core.errors import InputError, ModelError
 from undertow.core.outputs import OutputChoice
+from undertow.core.plain_words import check_tensor, in_plain_words, no_gradient_words
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.trace import leave_no_trace
 
@@ -155,15 +156,8 @@ def check_network(f: Network, x: Tensor) -> Tensor:
 
 def _refuse_parts(f: Network, x: Tensor) -> Tensor:
     """The samples as they are where the network takes no other number of them; raises where it takes those only."""
-    try:
-        with torch.no_grad():
-            f(x.detach().clone())  # what is wrong with the network itself shows here again
-    except UndertowError:
-        raise
-    except (RuntimeError, IndexError, ValueError, TypeError) as error:
-        if isinstance(error, torch.OutOfMemoryError):
-            raise
-        raise ModelError(plain_words(error, x)) from error
+    with torch.no_grad(), in_plain_words(x):
+        f(x.detach().clone())  # what is wrong with the network itself shows here again
     if x.dim() == 1 and len(x) > 1:
         raise ModelError(
             f"the network takes x of shape {tuple(x.shape)} as one sample: pass x[None], a batch of it."

@@ -10,10 +10,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from undertow.core.adapting import check_tensor, plain_words
 from undertow.core.enclosing import innermost, rows_of
-from undertow.core.errors import ModelError, SeamError, UndertowError
+from undertow.core.errors import SeamError
 from undertow.core.outputs import OutputChoice, first_tensor
+from undertow.core.plain_words import check_tensor, in_plain_words
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.preconditions import prepare
 from undertow.jacobian.seam_checks import held_seams
@@ -48,7 +48,8 @@ def seams(
     with leave_no_trace(net, device=x.device), _eval_mode(net):
         f, x = prepare(net, x, None, output=output, extras=extras)
         run = cast(nn.Module, rows_of(f, slice(0, min(len(x), 2))))
-        marks, value, leaf = _record(run, x[:2])
+        with in_plain_words(x):
+            marks, value, leaf = _record(run, x[:2])
         if not value.requires_grad:
             return []
         found = _shortest_names(marks, _dominators(value, leaf), value.grad_fn)
@@ -96,12 +97,6 @@ def _record(net: nn.Module, x: Tensor) -> tuple[list[_Mark], Tensor, Tensor]:
     hooks = [module.register_forward_hook(note(name)) for name, module in named if name]
     try:
         output = net(leaf.clone())
-    except UndertowError:
-        raise
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        if isinstance(error, torch.OutOfMemoryError):
-            raise
-        raise ModelError(plain_words(error, x)) from error
     finally:
         for hook in hooks:
             hook.remove()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from typing import Literal
 
 from undertow.core.errors import InputError, nearest
@@ -64,50 +64,31 @@ class Schedule:
         if self.steps_per_epoch < 1:
             raise InputError(f"steps_per_epoch = {self.steps_per_epoch!r}: an epoch has at least one step.")
 
-    @cached_property
+    @property
     def level(self) -> Literal["loss", "time"] | None:
         """What is measured by decades of what; None where steps decide."""
-        found = re.match(LEVELS, self.every) if isinstance(self.every, str) else None
-        if found is None or (found[1] is not None and float(found[1]) == 0):
-            return None
-        return "time" if found[3] else "loss"
+        return None if self._levels is None else self._levels.of
+
+    @property
+    def _levels(self) -> _Levels | None:
+        return _levels(self.every) if isinstance(self.every, str) else None
 
     def passed(self, before: float, now: float) -> bool:
         """Whether between two decimal logarithms, of the loss or of t, a level lies that is to be measured.
 
         ``before`` is infinite where nothing has been measured yet.
         """
-        if self.level is None or math.isnan(now) or now == before:
+        levels = self._levels
+        if levels is None or math.isnan(now) or now == before:
             return False
-        down = -1 if self.level == "loss" else 1
-        if math.isinf(before) and not self._listed:
+        if math.isinf(before) and not levels.listed:
             return math.isfinite(now)
-        return self._levels_above(down * now) > (
-            0 if math.isinf(before) else self._levels_above(down * before)
-        )
-
-    @cached_property
-    def _listed(self) -> tuple[float, ...]:
-        """The levels, where each was given."""
-        found = re.match(LEVELS, self.every) if isinstance(self.every, str) else None
-        return tuple(map(float, found[2].split(", "))) if found and found[2] else ()
-
-    def _levels_above(self, depth: float) -> int:
-        """How many levels are passed at so many decades, counted from one that does not matter."""
-        if self._listed:
-            return sum(level <= depth for level in self._listed)
-        return math.floor(depth / self._apart)
-
-    @cached_property
-    def _apart(self) -> float:
-        """Decades between two levels, where none is listed."""
-        found = re.match(LEVELS, str(self.every))
-        return float((found and found[1]) or 1)
+        return levels.above(now) > (0 if math.isinf(before) else levels.above(before))
 
     def due(self, step: int) -> bool:
         """Whether ``step`` (completed steps so far) is measured; at decades, for step 0 alone."""
-        if self.level is not None:
-            return step == 0 and not self._listed
+        if self._levels is not None:
+            return step == 0 and not self._levels.listed
         return self.every != "end" if step == 0 else self.next(step - 1) == step
 
     def next(self, step: int) -> int:
@@ -134,3 +115,29 @@ class Schedule:
         while (step := self.next(step)) <= last:
             steps.append(step)
         return steps
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """Levels of the loss or of t: every so many decades, or those that are listed."""
+
+    of: Literal["loss", "time"]
+    decades: float
+    listed: tuple[float, ...]
+
+    def above(self, logarithm: float) -> int:
+        """How many levels are passed at this decimal logarithm, counted from one that does not matter."""
+        depth = -logarithm if self.of == "loss" else logarithm
+        if self.listed:
+            return sum(level <= depth for level in self.listed)
+        return math.floor(depth / self.decades)
+
+
+@lru_cache
+def _levels(every: str) -> _Levels | None:
+    """What the word says: asked for every network after every epoch, and read once."""
+    found = re.match(LEVELS, every)
+    if found is None or (found[1] is not None and float(found[1]) == 0):
+        return None
+    listed = tuple(map(float, found[2].split(", "))) if found[2] else ()
+    return _Levels("time" if found[3] else "loss", float(found[1] or 1), listed)

@@ -17,8 +17,6 @@ from torch import Tensor
 from undertow.adversary.attacks.batch import Batch, Found, take
 from undertow.adversary.classifier import Scorer, margins_of
 from undertow.adversary.geometry import clip, lengths, project
-from undertow.core.adapting import no_gradient_words
-from undertow.core.errors import ModelError
 
 __all__ = ["Search", "begin", "generator", "random_direction", "random_start"]
 
@@ -77,8 +75,6 @@ class Search:
                 torch.cuda.empty_cache()
                 self.chunk //= 2
                 continue
-            except RuntimeError as error:
-                raise _as_sentence(error) from error
             self._keep(name, order, found, eps, todo, math.inf if minimal else eps)
             todo.scatter_(1, order, False)
 
@@ -136,21 +132,6 @@ def begin(
         chunk = max(16, (2**27 if flat.is_cuda else 2**18) // (flat.shape[1] * scorer.members))
     place = _places(flat)
     return Search(scorer, flat, y, norm, seed, scores, margin, distance, example, chunk, place)
-
-
-_DETACHED = ("does not have a grad_fn", "not have been used in the graph")
-_IMPOSSIBLE = ("inplace operation", "derivative for", "is not differentiable")
-
-
-def _as_sentence(error: RuntimeError) -> RuntimeError | ModelError:
-    """What the network did to a gradient, where that is what went wrong."""
-    said = str(error)
-    if any(words in said for words in _DETACHED):
-        return ModelError(
-            "no gradient leads from the network's scores to its input, so that no attack can follow one: something is "
-            "computed under torch.no_grad() or detached inside the network; remove that to attack it."
-        )
-    return ModelError(no_gradient_words(error)) if any(words in said for words in _IMPOSSIBLE) else error
 
 
 def _places(x: Tensor) -> Tensor:

@@ -134,7 +134,8 @@ def linear_radii(bounds: LinearBounds, x: Tensor, y: Tensor, *, who: Tensor | No
     at_x = _linear_gaps(bounds, x, y, x.new_zeros(len(x)), who)
     level, guess = at_x.lower.amin(1), at_x.radii.amin(1)
     # Without a slope at x nothing changes up to the nearest kink; behind it something may.
-    guess = torch.where(guess.isfinite(), guess, 2 * _nearest_changes(bounds, x, who))
+    flat = (~guess.isfinite()).nonzero().squeeze(1)
+    guess[flat] = 2 * _nearest_changes(bounds, x[flat], taken(who, flat))
     exact = bounds.graph.linear and bounds.box is None
     rtol = 1e-14 if exact else _RTOL if bounds.cost(x.device) <= _CHEAP else _COARSE
 
@@ -148,6 +149,13 @@ def linear_radii(bounds: LinearBounds, x: Tensor, y: Tensor, *, who: Tensor | No
 
 def _nearest_changes(bounds: LinearBounds, x: Tensor, who: Tensor | None) -> Tensor:
     """About how far (B,) it is from x to where the slope of a first activation changes; inf without any."""
+    everyone = torch.arange(len(x), device=x.device)
+    size = row_entries(x.device) // bounds.widest
+    parts = in_parts(everyone, size, lambda part: _changes_near(bounds, x[part], taken(who, part)))
+    return torch.cat([x.new_zeros(0), *parts])
+
+
+def _changes_near(bounds: LinearBounds, x: Tensor, who: Tensor | None) -> Tensor:
     nearest = torch.full((len(x),), math.inf, dtype=torch.float64, device=x.device)
     point = bounds.ball(x, torch.zeros_like(nearest), who=who)
     moving_at_all = False
@@ -168,5 +176,8 @@ def _nearest_changes(bounds: LinearBounds, x: Tensor, who: Tensor | None) -> Ten
     if not moving_at_all:
         return nearest
     scale = x.flatten(1).abs().amax(1)
-    # All neurons are at their kinks: any length will do, and is doubled or halved from there.
-    return torch.where(nearest.isfinite(), nearest, torch.where(scale > 0, scale, 1.0))
+    # All neurons are at their kinks: any length will do, and is doubled or halved from there. Nor does one that happens
+    # to be next to its kink say in what unit radii are.
+    return torch.where(
+        nearest.isfinite(), nearest.clamp(min=1e-12 * scale), torch.where(scale > 0, scale, 1.0)
+    )

@@ -179,9 +179,10 @@ def by_slope(frame: polars.DataFrame) -> Finding:
 def rank_and_radius(frame: polars.DataFrame, given_margin: bool) -> Finding:
     """Per seed the Spearman correlation of rank and radius over the arms, or the partial one given γ; against 0.
 
-    The partial one is over both widths.
+    The partial one is over both widths. A seed is compared over all of its arms, or not at all.
     """
-    table = arms(frame, every_width=given_margin)
+    table, arms_there = arms(frame, every_width=given_margin), polars.len().over("seed")
+    table = table.filter(arms_there == arms_there.max())
     found = rank_correlation(table, "rank", "mean", by=["seed"])
     if given_margin:
         with_rank, with_radius = (

@@ -34,7 +34,7 @@ _SIZES = by_scale(
     alpha=(0.05, 0.004, 0.004),
     trained=(0.02, 0.002, 5e-4),
     moments=("25 decades", "log", "log"),
-    every=(10, 5, 5),
+    every=(25, 5, 5),
     seeds=(10, 10, 20),
     data=ONE_DRAW,
 )
