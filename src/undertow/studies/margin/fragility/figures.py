@@ -62,12 +62,9 @@ def _each_part(
     frame: polars.DataFrame, table: Callable[[polars.DataFrame], polars.DataFrame]
 ) -> polars.DataFrame:
     """A table of every part, with its ``panel``; k = 0 where there are no clusters."""
-    found = [
-        table(frame.filter(polars.col("part") == part)).with_columns(
-            panel=polars.lit(part.replace("-", ", head "))
-        )
-        for part in _PARTS
-    ]
+    panels = {part: polars.lit(part.replace("-", ", head ")) for part in _PARTS}
+    parts = {part: frame.filter(polars.col("part") == part) for part in _PARTS}
+    found = [table(own).with_columns(panel=panels[part]) for part, own in parts.items()]
     return polars.concat(found, how="diagonal_relaxed").with_columns(polars.col("k").fill_null(0))
 
 
