@@ -139,7 +139,7 @@ TESTED_ELSEWHERE = {
         ),
         "two accuracies that pass their lines late",
     ),
-    **dict.fromkeys(("B-p.time", "B-i.limit"), "a time between two lines"),
+    **dict.fromkeys(("B-p.time", "B-i.limit", "B-k.time"), "a time between two lines"),
     **dict.fromkeys(
         ("B-a.reaches-linear", "B-a.reaches-images"), "a flow beyond the threshold, and no other"
     ),

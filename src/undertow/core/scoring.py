@@ -25,6 +25,7 @@ __all__ = [
     "pair_gaps",
     "scores_of",
     "scoring_copy",
+    "scoring_network",
     "slices",
 ]
 
@@ -55,6 +56,19 @@ def scoring_copy(
     copied = double_copy(net, dtype)
     returning(copied, output)
     return copied
+
+
+def scoring_network(
+    net: nn.Module, x: Tensor, dtype: torch.dtype = torch.float64, *, output: OutputChoice = None
+) -> nn.Module:
+    """The same, or the network itself, to be looked at only: one in float64 and eval mode that returns scores."""
+    if isinstance(net, nn.Module) and output is None and dtype == torch.float64:
+        found = in_double(net)
+        with torch.no_grad():
+            first = found(x[:1].double() if x.is_floating_point() else x[:1])
+        if isinstance(first, Tensor):
+            return found
+    return scoring_copy(net, dtype, output=output)
 
 
 def chosen_parameters(net: nn.Module, parameters: Sequence[str]) -> dict[str, Tensor]:

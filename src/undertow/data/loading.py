@@ -245,7 +245,7 @@ def _table_file(path: Path, folder: str | os.PathLike[str] | None) -> tuple[str,
             raise DataError(
                 f"{str(place)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}."
             ) from None
-    raise DataError(f"There is no file {path}; looked at {', '.join(map(str, places))}.")
+    raise DataError(f"There is no file {path}; looked at {', '.join(dict.fromkeys(map(str, places)))}.")
 
 
 def _is_path(name: str | os.PathLike[str]) -> bool:

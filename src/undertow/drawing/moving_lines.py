@@ -60,7 +60,7 @@ class MovingLines:
             *axes,
             altair.Color("kind:N", title=None),
             altair.Detail("place:N"),
-            opacity=altair.condition(now, altair.value(1.0), altair.value(0.08)),
+            opacity=altair.condition(now, altair.value(1.0), altair.value(0.25)),
             tooltip=["kind:N", "when:N"],
         )
         whole: altair.TopLevelMixin = (

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from undertow.adversary.examples import adversarial_examples
 from undertow.config.grid import Group
 from undertow.config.trial import TrialConfig
-from undertow.core.errors import ConfigError, StoreError
+from undertow.core.errors import StoreError
 from undertow.core.losses import labels_of_classes
 from undertow.core.tensor_files import pack
-from undertow.data.data_section import Split
-from undertow.data.dataset import Dataset
-from undertow.execution.build import build_data, build_network, build_points, build_recipe, seed_of_data
+from undertow.execution.build import build_recipe, seed_of_data
 from undertow.execution.checkpoint import Workspace
-from undertow.execution.footprint import MEMORY_USED_UP, check_memory, is_out_of_memory
+from undertow.execution.footprint import check_memory
+from undertow.execution.group_members import draw_networks, load_members, origin
 from undertow.execution.loss_pace import LossPace
 from undertow.execution.measuring import GroupMeasures
 from undertow.execution.threads import threads_for
@@ -109,12 +106,12 @@ class _Run:
         self.store, self.group, self.lock = store, group, lock
         self.began = time.monotonic()
         check_memory(group.trials)
-        self.datasets, self.points = _loaded(group.trials)
+        self.datasets, self.points = load_members(group.trials)
         self.workspace = Workspace(_work_folder(store, group))
         self.records = bytearray()
         self.seconds = {"whole": 0.0, "training": 0.0, "ending": 0.0}
         self.restarts = 0
-        self._networks = _drawn(group.trials, self.datasets)
+        self._networks = draw_networks(group.trials, self.datasets)
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._chunk = 1
 
@@ -229,7 +226,7 @@ class _Run:
                     records=records,
                     weights=pack(self.trainer.network(index).state_dict()) if keep_weights else None,
                     status=_status(member),
-                    provenance={**common, "data": _origin(self.datasets[index]), "seeds": seeds},
+                    provenance={**common, "data": origin(self.datasets[index]), "seeds": seeds},
                     examples=examples.get(index),
                 )
             )
@@ -276,40 +273,6 @@ class _Run:
             f"trial {trial.id} was computed again with its group and gave other records than those stored, "
             "which are kept: the software or hardware has changed since (see provenance.json)."
         ]
-
-
-def _loaded(trials: Sequence[TrialConfig]) -> tuple[list[Dataset], dict[Split | None, list[Dataset]]]:
-    """What each trial is trained on, and by split measured on: one object where trials share it."""
-    splits = dict.fromkeys((trials[0].probe.split, *trials[0].probe.splits))
-    found: dict[int | None, tuple[Dataset, dict[Split | None, Dataset]]] = {}
-    for trial in trials:  # of one group, whose data differ in nothing but their seed
-        if (seed := seed_of_data(trial)) not in found:
-            dataset = _load(trial)
-            found[seed] = dataset, {each: build_points(trial, dataset, each) for each in splits}
-    both = [found[seed_of_data(trial)] for trial in trials]
-    return [each for each, _ in both], {split: [each[split] for _, each in both] for split in splits}
-
-
-def _drawn(trials: Sequence[TrialConfig], datasets: Sequence[Dataset]) -> list[nn.Module]:
-    """The networks before training. One generator takes a thread, and a hundred large networks most of a minute."""
-    if torch.get_num_threads() == 1:
-        return [build_network(*each) for each in zip(trials, datasets, strict=True)]
-    with ThreadPoolExecutor(torch.get_num_threads()) as threads:
-        return list(threads.map(build_network, trials, datasets))
-
-
-def _origin(dataset: Dataset) -> dict[str, Any]:
-    return {"name": dataset.name, "checksum": dataset.checksum, "samples": len(dataset)}
-
-
-def _load(trial: TrialConfig) -> Dataset:
-    """The data; where they alone are too much for the memory, fewer networks would not help."""
-    try:
-        return build_data(trial.data)
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise ConfigError(MEMORY_USED_UP) from error
-        raise
 
 
 def _status(member: MemberState) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -134,12 +135,13 @@ class GroupMeasures:
             return self._read(running, ended=ended)
         records = bytearray()
         now = self._present_levels()
+        levels = None if now is None else (self._levels.tolist(), now.tolist())
         steps, finished = self._trainer.steps(), self._trainer.finished()
         # Those that went back, or ended before, stand where they have been measured already.
         moved = [index for index in running if self._seen[index] != steps[index]]
         alike: dict[tuple[int, bool, tuple[bool, ...]], list[int]] = {}
         for index in moved:
-            due = tuple(self._has_passed(place, index, now) for place in range(len(self._schedules)))
+            due = tuple(self._has_passed(place, index, levels) for place in range(len(self._schedules)))
             alike.setdefault((steps[index], finished[index], due), []).append(index)
         for (_, last, passed), members in sorted(alike.items()):
             records += self._read(members, ended=last, passed=passed, now=now)
@@ -153,13 +155,13 @@ class GroupMeasures:
         times = torch.tensor(self._trainer.log_time(), dtype=torch.float64)
         return torch.stack([self._trainer.log_loss(), times]) / math.log(10)
 
-    def _has_passed(self, place: int, member: int, now: Tensor | None) -> bool:
-        """Whether a measure taken by decades is due for this network."""
+    def _has_passed(self, place: int, member: int, levels: tuple[list[Any], list[Any]] | None) -> bool:
+        """Whether a measure taken by decades is due for this network, by the last levels and the present ones."""
         level = self._schedules[place].level
-        if level is None or now is None:
+        if level is None or levels is None:
             return False
-        row = 0 if level == "loss" else 1
-        return self._schedules[place].passed(float(self._levels[row, place, member]), float(now[row, member]))
+        row, (last, now) = 0 if level == "loss" else 1, levels
+        return self._schedules[place].passed(last[row][place][member], now[row][member])
 
     def _read(
         self,

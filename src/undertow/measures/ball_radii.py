@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from undertow.adversary.certificates.member_proofs import slopes_of
+from undertow.adversary.certificates.member_proofs import gap_bounds_of, slopes_of
 from undertow.adversary.certificates.network_graph import graphs_of
 from undertow.adversary.classifier import Classifier
 
@@ -33,14 +33,11 @@ def ball_radii(
     graphs, _ = graphs_of(Classifier(list(networks)), x)
     if not graphs:
         return None
-    scores = torch.stack([graph.values(x.flatten(1).double())[graph.output].flatten(1) for graph in graphs])
-    label = y.expand(len(graphs), -1).unsqueeze(2)
-    gaps = scores.gather(2, label) - scores
-    other = torch.ones_like(gaps, dtype=torch.bool).scatter(2, label, False)
+    gaps = gap_bounds_of(graphs, x, y, x.new_zeros(len(x), dtype=torch.float64), norm).clamp(min=0)
     best = gaps.new_zeros(gaps.shape[:2])
     for halving in range(_HALVINGS + 1):
         radius = reach.to(gaps).nan_to_num(posinf=1e6) / 2**halving
         slopes = slopes_of(graphs, x, y, radius, norm)
-        safe = torch.where(other, gaps / slopes, torch.inf).amin(2).clamp(min=0)
+        safe = torch.where(gaps > 0, gaps / slopes, 0.0).amin(2)  # the label's own gap is ∞
         best = torch.maximum(best, torch.minimum(radius, safe))
     return best

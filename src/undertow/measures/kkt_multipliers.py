@@ -17,10 +17,11 @@ import torch
 from torch import Tensor
 
 from undertow.core.scoring import slices
+from undertow.measures.gradient_factors import GradientFactor, gram_of, join
 from undertow.measures.kink_prices import along, kinked_pairs, most_useful, steepest_slopes
 from undertow.measures.kkt_rows import duality_bound, gradient_rows, row_multipliers
 from undertow.measures.nonnegative import nonnegative_least_squares
-from undertow.measures.pair_gradients import GradientFactor, PairGradients, Pairs, gram_of, join
+from undertow.measures.pair_gradients import PairGradients, Pairs
 
 __all__ = ["Multipliers", "best_multipliers"]
 

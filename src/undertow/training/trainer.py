@@ -8,12 +8,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from undertow.core.compiling import compiled
 from undertow.core.errors import InputError
 from undertow.core.precision import deterministic_convolutions, matmul_precision
 from undertow.core.stacked_members import StackedMembers
 from undertow.training.batches_of_a_recipe import batches_for
-from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
 from undertow.training.mapped import stack_networks
 from undertow.training.recipe import Recipe, shared_recipe
@@ -22,6 +20,7 @@ from undertow.training.standing import Standing
 from undertow.training.states import taken_out
 from undertow.training.step import Step
 from undertow.training.taken import StepTaken
+from undertow.training.updates import Updates
 
 __all__ = ["Trainer"]
 
@@ -86,8 +85,7 @@ class Trainer:
             self._batches = batches_for(ensemble, x, y, recipes)
             self._step = Step(ensemble, recipes, self._batches)
         self.revocable = recipe.rate.revocable
-        self._replay: Callable[[], None] | None = None
-        self._may_capture = place.type == "cuda"
+        self._updates = Updates(self._step, self._batches, compile_picking=recipe.compiled)
         self._standing = Standing(self._step, recipes, steps_per_epoch=self._batches.per_epoch)
         self._looked_at = 0
         self.device = place
@@ -238,7 +236,7 @@ class Trainer:
         precision = matmul_precision(self._recipe.matmul_precision)
         with torch.no_grad(), precision, deterministic_convolutions():
             while self.step < last and not self.done:
-                self._update()
+                self._updates.make(self.step, self._standing.turns())
                 self.step += 1
                 if self.revocable:
                     self._end_of_try()
@@ -287,26 +285,6 @@ class Trainer:
         self.step = int(self._step.count)
         self._settled, self._shown_at = None, -1
         self._look()
-
-    def _update(self) -> None:
-        if self._step.use_statistics_of(self.step):  # steps are others from now on
-            self._replay, self._may_capture = None, self.device.type == "cuda"
-        full = self._batches.full(self.step)
-        if self._may_capture and full:
-            self._capture()
-        if self._replay is None or not full:
-            self._step.take(*self._batches.at(self.step, self._standing.turns()))
-        else:
-            self._batches.turn_to(self.step, self._standing.turns())
-            self._replay()
-
-    def _capture(self) -> None:
-        """Capture the step on a full batch, which it picks by the number of the step on the device."""
-        self._may_capture = False
-        self._batches.turn_to(self.step, self._standing.turns())
-        step, batches = self._step, self._batches
-        picked = compiled(batches.picked) if self._recipe.compiled else batches.picked
-        self._replay = capture(lambda: step.take(*picked(step.count)), changed=list(step.tensors().values()))
 
     def _look(self) -> None:
         """Ask the device who diverged and who has kept how much, which waits for it."""

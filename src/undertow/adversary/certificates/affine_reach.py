@@ -14,7 +14,7 @@ from undertow.adversary.certificates.operations import AffineMap, InputValue
 from undertow.adversary.certificates.patch_balls import patch_masks
 from undertow.adversary.certificates.patch_networks import PatchNetwork, patch_network
 from undertow.adversary.certificates.row_budget import in_parts, row_entries
-from undertow.adversary.geometry import dual_lengths
+from undertow.adversary.geometry import dual_lengths_above
 
 __all__ = ["AffineReach"]
 
@@ -50,7 +50,7 @@ def _reach(graph: NetworkGraph, index: int, norm: float, device: torch.device) -
         rows = torch.zeros(len(some), entries, dtype=torch.float64, device=device)
         rows[torch.arange(len(some), device=device), some] = 1.0
         back, _, _ = carried_rows(graph, rows.reshape(1, len(some), *shape), index, 0, None)
-        return dual_lengths(back[0].flatten(1), norm)
+        return dual_lengths_above(back[0].flatten(1), norm)
 
     everyone = torch.arange(entries, device=device)
     return torch.cat(in_parts(everyone, row_entries(device) // widest, norms)).reshape(shape)
@@ -66,7 +66,7 @@ def _on_patches(patch: PatchNetwork, norm: float, device: torch.device) -> Tenso
     def norms(some: Tensor) -> Tensor:
         ball = patch_masks(patch, (some // width, some % width), rows)
         back, _, _ = carried_rows(graph, rows, graph.output, 0, ball, sized=False)
-        return dual_lengths(back.flatten(2), norm).expand(len(some), channels)
+        return dual_lengths_above(back.flatten(2), norm).expand(len(some), channels)
 
     everywhere = torch.arange(height * width, device=device)
     return torch.cat(in_parts(everywhere, row_entries(device) // (channels * widest), norms)).T

@@ -21,9 +21,12 @@ __all__ = [
     "LINEAR",
     "REARRANGING",
     "Template",
+    "adaptive_members",
+    "clamp_ends",
     "convolution_windows",
     "fast_forward",
     "fast_transposed",
+    "matrix_of",
     "pooling_windows",
     "window_members",
 ]
@@ -98,7 +101,7 @@ class Template:
         """The same with every weight replaced by its size."""
         if self.name == "neg":
             return values[0]
-        function: Callable[..., Any] = torch.add if self.name in ("sub", "rsub") else self.function
+        function = _SIZES.get(self.name, self.function)
         return self._called(function, [_size(leaf, self.name) for leaf in self.leaves], values)
 
     def _called(self, function: Callable[..., Any], leaves: list[Any], values: tuple[Tensor, ...]) -> Tensor:
@@ -117,13 +120,20 @@ def _exact(leaf: Any) -> Any:
     return torch.float64 if leaf in _FLOATS else leaf
 
 
+# where whole numbers are weights; elsewhere they are axes, shapes and places
+_WEIGHING = _names("add sub rsub mul div masked_fill where addmm baddbmm addmv mm bmm mv dot")
+# with weights that are not negative: sums instead of differences
+_SIZES: dict[str, Callable[..., Any]] = {
+    "sub": torch.add,
+    "rsub": lambda value, other, alpha=1: other + alpha * value,
+}
+
+
 def _size(leaf: Any, name: str) -> Any:
+    whole = name in _WEIGHING
     if isinstance(leaf, Tensor):
-        return leaf.abs() if leaf.is_floating_point() else leaf
-    # numbers are weights here; elsewhere they are axes and shapes
-    if isinstance(leaf, float) or (
-        isinstance(leaf, int) and not isinstance(leaf, bool) and name in ("add", "sub", "rsub", "mul", "div")
-    ):
+        return leaf.abs() if leaf.is_floating_point() or (whole and leaf.dtype != torch.bool) else leaf
+    if isinstance(leaf, float) or (whole and isinstance(leaf, int) and not isinstance(leaf, bool)):
         return abs(leaf)
     return leaf
 
@@ -141,7 +151,7 @@ def fast_transposed(
     position = template.depending()[0]
     if name in KEEPING_ORDER:
         return lambda rows: (rows.reshape(len(rows), *shape),)
-    if (name == "addmm" and position == 1) or (name == "mm" and position == 0):
+    if len(template.leaves) <= 3 and (name, position) in (("addmm", 1), ("mm", 0)):  # no factors of its own
         matrix = weights(template.argument(2 if name == "addmm" else 1))
         return lambda rows: (rows @ matrix.T,)
     if name == "permute":
@@ -201,10 +211,8 @@ def convolution_windows(template: Template) -> SlidingWindows | None:
 
 def pooling_windows(template: Template) -> SlidingWindows:
     """The windows of a max pooling."""
-    axes = len(template.argument(1))
-    if axes != 2:
-        raise UnreadableError(f"max pooling over {axes} axes is not known")
     size = template.argument(1)
+    axes = len(template.shapes[0]) - 2
     parts = (
         size,
         template.argument(2) or size,
@@ -220,17 +228,57 @@ def _each_axis(numbers: list[int], axes: int) -> tuple[int, ...]:
 
 def window_members(windows: SlidingWindows, shape: tuple[int, ...], result: tuple[int, ...]) -> Tensor:
     """Which inputs (outputs, window) each output of a pooling (…, H, W) looks at, as flat places; −1 for none."""
-    grids, valid = [], []
-    for axis in range(2):
-        extent, count = shape[-2 + axis], result[-2 + axis]
+    axes = len(windows.size)
+    places = []
+    for axis, (extent, count) in enumerate(zip(shape[-axes:], result[-axes:], strict=True)):
         starts = torch.arange(count) * windows.stride[axis] - windows.padding[axis]
-        places = starts.unsqueeze(1) + torch.arange(windows.size[axis]) * windows.dilation[axis]
-        grids.append(places)
-        valid.append((places >= 0) & (places < extent))
-    # (H', W', kh, kw)
-    inside = valid[0][:, None, :, None] & valid[1][None, :, None, :]
-    flat = grids[0][:, None, :, None] * shape[-1] + grids[1][None, :, None, :]
-    planes = math.prod(shape[:-2])
-    each = torch.arange(planes)[:, None, None, None, None] * (shape[-2] * shape[-1]) + flat
-    found = torch.where(inside, each, -1)
-    return found.reshape(planes * result[-2] * result[-1], -1)
+        looked = starts.unsqueeze(1) + torch.arange(windows.size[axis]) * windows.dilation[axis]
+        places.append(torch.where((looked >= 0) & (looked < extent), looked, -1))
+    return _members(places, shape)
+
+
+def adaptive_members(shape: tuple[int, ...], result: tuple[int, ...]) -> Tensor:
+    """The same of an adaptive pooling to (…, H', W'): output i looks at ⌊i·H/H'⌋ … ⌈(i + 1)·H/H'⌉ − 1.
+
+    >>> adaptive_members((1, 1, 5), (1, 1, 2)).tolist()
+    [[0, 1, 2], [2, 3, 4]]
+    """
+    places = []
+    for extent, count in zip(shape[2:], result[2:], strict=True):
+        first = torch.arange(count) * extent // count
+        stop = ((torch.arange(count) + 1) * extent + count - 1) // count
+        looked = first.unsqueeze(1) + torch.arange(int((stop - first).max()))
+        places.append(torch.where(looked < stop.unsqueeze(1), looked, -1))
+    return _members(places, shape)
+
+
+def _members(places: list[Tensor], shape: tuple[int, ...]) -> Tensor:
+    """Flat places (outputs, window) from those (outputs, window) on each of the last axes, −1 for none."""
+    flat = torch.arange(math.prod(shape[: -len(places)])).reshape(-1, 1)
+    for each, extent in zip(places, shape[-len(places) :], strict=True):
+        inside = (flat[:, None, :, None] >= 0) & (each[None, :, None, :] >= 0)
+        both = torch.where(inside, flat[:, None, :, None] * extent + each[None, :, None, :], -1)
+        flat = both.flatten(2).flatten(0, 1)
+    return flat
+
+
+def matrix_of(template: Template) -> Tensor | None:
+    """The matrix (in, out) of a product with the input's last axis, where that is all; None for other operations."""
+    if template.name == "addmm" and template.depending() == [1]:
+        found = template.argument(2)
+    elif template.name == "mm" and template.depending() == [0]:
+        found = template.argument(1)
+    else:
+        return None
+    # addmm may multiply by numbers of its own, which no layer does
+    return found if isinstance(found, Tensor) and len(template.leaves) <= 3 else None
+
+
+def clamp_ends(template: Template) -> tuple[float, float]:
+    """Between which numbers a clamp keeps its input."""
+    first = template.argument(1)
+    low, high = (None, first) if template.name == "clamp_max" else (first, None)
+    high = template.argument(2) if template.name == "clamp" else high
+    if any(isinstance(end, Tensor) and end.numel() > 1 for end in (low, high)):
+        raise UnreadableError("clamping every entry in limits of its own has no known linear bounds")
+    return -math.inf if low is None else float(low), math.inf if high is None else float(high)

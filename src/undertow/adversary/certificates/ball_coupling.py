@@ -6,8 +6,7 @@ of the Gram matrix of the normed rows w_i/‖w_i‖: of n neurons with inputs of
 Neurons that are on one side of their kink need no relaxation, so their rows are left out.
 
 The lengths ℓ are those of `ball_lengths`. ẑ is what float64 computed, W â + b + r with |r_i| ≤ γ(|W| m + |b|)_i: so
-weight_i = 1/(‖w_i‖ℓ + |r_i|)², of which each term is again at most 1, and the root of their
-sum at most √λ + ‖√weight·r‖.
+weight_i = 1/(‖w_i‖ℓ + |r_i|)²; each term is again at most 1, and the root of their sum at most √λ + ‖√weight·r‖.
 """
 
 from __future__ import annotations

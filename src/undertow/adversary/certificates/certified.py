@@ -134,7 +134,8 @@ def linear_radii(bounds: LinearBounds, x: Tensor, y: Tensor, *, who: Tensor | No
     at_x = _linear_gaps(bounds, x, y, x.new_zeros(len(x)), who)
     level, guess = at_x.lower.amin(1), at_x.radii.amin(1)
     # Without a slope at x nothing changes up to the nearest kink; behind it something may.
-    guess = torch.where(guess.isfinite(), guess, 2 * _nearest_changes(bounds, x, who))
+    flat = (~guess.isfinite()).nonzero().squeeze(1)
+    guess[flat] = 2 * _nearest_changes(bounds, x[flat], taken(who, flat))
     exact = bounds.graph.linear and bounds.box is None
     rtol = 1e-14 if exact else _RTOL if bounds.cost(x.device) <= _CHEAP else _COARSE
 
@@ -148,7 +149,15 @@ def linear_radii(bounds: LinearBounds, x: Tensor, y: Tensor, *, who: Tensor | No
 
 def _nearest_changes(bounds: LinearBounds, x: Tensor, who: Tensor | None) -> Tensor:
     """About how far (B,) it is from x to where the slope of a first activation changes; inf without any."""
+    everyone = torch.arange(len(x), device=x.device)
+    size = row_entries(x.device) // bounds.widest
+    parts = in_parts(everyone, size, lambda part: _changes_near(bounds, x[part], taken(who, part)))
+    return torch.cat([x.new_zeros(0), *parts])
+
+
+def _changes_near(bounds: LinearBounds, x: Tensor, who: Tensor | None) -> Tensor:
     nearest = torch.full((len(x),), math.inf, dtype=torch.float64, device=x.device)
+    furthest_away = torch.zeros_like(nearest)
     point = bounds.ball(x, torch.zeros_like(nearest), who=who)
     moving_at_all = False
     for operation in bounds.graph.operations:
@@ -162,11 +171,15 @@ def _nearest_changes(bounds: LinearBounds, x: Tensor, who: Tensor | None) -> Ten
             curved = isinstance(operation, CurveOf) and not operation.curve.straight
             away = point.values[index].abs() + (1.0 if curved else 0.0)
             moving = (reach > 0) & (away > 0)
-            distance = torch.where(moving, away / torch.where(reach > 0, reach, 1.0), math.inf)
-            nearest = torch.minimum(nearest, distance.flatten(1).amin(1))
+            distance = torch.where(moving, away / torch.where(reach > 0, reach, 1.0), math.inf).flatten(1)
+            nearest = torch.minimum(nearest, distance.amin(1))
+            known = torch.where(distance.isfinite(), distance, 0.0)
+            furthest_away = torch.maximum(furthest_away, known.amax(1))
             moving_at_all = moving_at_all or bool((reach > 0).any())
     if not moving_at_all:
         return nearest
     scale = x.flatten(1).abs().amax(1)
+    # A neuron that happens to be next to its kink does not say in what unit radii are: others do.
+    nearest = nearest.maximum(1e-12 * torch.maximum(scale, furthest_away))
     # All neurons are at their kinks: any length will do, and is doubled or halved from there.
     return torch.where(nearest.isfinite(), nearest, torch.where(scale > 0, scale, 1.0))

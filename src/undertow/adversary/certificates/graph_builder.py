@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten
 
 from undertow.adversary.certificates.activation_curves import curve_of
 from undertow.adversary.certificates.aten_rules import (
@@ -16,12 +17,16 @@ from undertow.adversary.certificates.aten_rules import (
     LINEAR,
     REARRANGING,
     Template,
+    adaptive_members,
+    clamp_ends,
     convolution_windows,
     fast_forward,
     fast_transposed,
+    matrix_of,
     pooling_windows,
     window_members,
 )
+from undertow.adversary.certificates.map_checks import checked_map
 from undertow.adversary.certificates.operations import (
     AffineMap,
     CurveOf,
@@ -40,20 +45,38 @@ _DIFFERENCES = 64  # entries of a softmax up to which all their differences are 
 
 
 class GraphBuilder:
-    """Holds what has been read: ``operations``, and in ``depends`` which of them a recorded tensor is."""
+    """Holds what has been read: ``operations``, and in ``depends`` which of them a recorded tensor is.
+
+    ``unread`` says why a tensor could not be read; that matters where the scores depend on it.
+    """
 
     def __init__(self, start: Tensor) -> None:
         self.device = start.device
         self.operations: list[Operation] = [InputValue(tuple(start.shape))]
         self.depends: dict[int, int] = {id(start): 0}
+        self.unread: dict[int, str] = {}
 
     def add(self, step: Recorded) -> None:
+        given = tree_flatten((step.args, step.kwargs))[0]
+        reason = next((self.unread[id(part)] for part in given if id(part) in self.unread), None)
         several = step.several and step.name in REARRANGING
-        for item in range(len(step.results) if several else 1):
-            template, result = Template(step, self.depends, item), step.results[item]
-            if not template.inputs:
-                raise UnreadableError(f"{step.name} takes a value that could not be followed")
-            self.depends[id(result)] = self._read(template, tuple(result.shape))
+        for item, result in enumerate(step.results):
+            if reason is None and (several or item == 0):
+                try:
+                    template = Template(step, self.depends, item)
+                    self.depends[id(result)] = self._read(template, tuple(result.shape))
+                    continue
+                except UnreadableError as unreadable:
+                    reason = str(unreadable)
+            self.unread[id(result)] = reason or f"{step.name} gives more than one result, which is used"
+
+    def output(self, result: Tensor) -> int:
+        """Which operation the scores are."""
+        if id(result) in self.unread:
+            raise UnreadableError(self.unread[id(result)])
+        if id(result) not in self.depends:
+            raise UnreadableError("its scores do not depend on the input, or in a way that was not recorded")
+        return self.depends[id(result)]
 
     def _read(self, template: Template, shape: tuple[int, ...]) -> int:
         name, depending = template.name, template.depending()
@@ -67,9 +90,11 @@ class GraphBuilder:
             return self._affine(template, shape)
         if name in _BATCH_NORMS and depending == [0]:
             return self._batch_norm(template)
-        if name == "max_pool2d_with_indices":
+        if name in ("max_pool2d_with_indices", "max_pool3d_with_indices"):
             return self._pooling(template, shape)
-        if name == "amax":
+        if name in ("adaptive_max_pool2d", "adaptive_max_pool3d"):
+            return self._largest(template, adaptive_members(template.shapes[0], shape), shape)
+        if name == "amax" or (name == "max" and depending == [0]):
             return self._amax(template, shape)
         if name in _SOFTMAX:
             return self._softmax(template)
@@ -91,28 +116,27 @@ class GraphBuilder:
         if template.name == "div" and template.argument(2) is not None:
             raise UnreadableError("a division that rounds has no linear bounds")
         windows = convolution_windows(template)
-        return self._append(
-            AffineMap(
-                shape=shape,
-                inputs=template.inputs,
-                apply=template,
-                absolute=template.absolute,
-                input_shapes=template.shapes,
-                offset=offset if bool((offset != 0).any()) else None,
-                transposed=fast_transposed(template),
-                transposed_absolute=fast_transposed(template, torch.abs),
-                fast_values=fast_forward(template, shape),
-                fast_sizes=fast_forward(template, shape, torch.abs),
-                rearranges=template.name in REARRANGING,
-                matrix=_matrix_of(template),
-                kernel=None if windows is None else template.argument(1),
-                windows=windows,
-                keeps_order=template.name in KEEPING_ORDER,
-                entrywise=template.name in ENTRYWISE and set(template.shapes) == {shape},
-                kind=template.kind,
-                constants=template.constants,
-            )
+        read = AffineMap(
+            shape=shape,
+            inputs=template.inputs,
+            apply=template,
+            absolute=template.absolute,
+            input_shapes=template.shapes,
+            offset=offset if bool((offset != 0).any()) else None,
+            transposed=fast_transposed(template),
+            transposed_absolute=fast_transposed(template, torch.abs),
+            fast_values=fast_forward(template, shape),
+            fast_sizes=fast_forward(template, shape, torch.abs),
+            rearranges=template.name in REARRANGING,
+            matrix=matrix_of(template),
+            kernel=None if windows is None else template.argument(1),
+            windows=windows,
+            keeps_order=template.name in KEEPING_ORDER,
+            entrywise=template.name in ENTRYWISE and set(template.shapes) == {shape},
+            kind=template.kind,
+            constants=template.constants,
         )
+        return self._append(checked_map(read, self.device))
 
     def _made(
         self,
@@ -168,12 +192,16 @@ class GraphBuilder:
     def _pooling(self, template: Template, shape: tuple[int, ...]) -> int:
         windows = pooling_windows(template)
         members = window_members(windows, template.shapes[0], shape)
+        if len(windows.size) != 2:
+            return self._largest(template, members, shape)
         entries = math.prod(template.shapes[0])
         return self._append(LargestOf(shape, template.inputs, members.to(self.device), entries, windows))
 
     def _amax(self, template: Template, shape: tuple[int, ...]) -> int:
         inputs = template.shapes[0]
-        axes = sorted({axis % len(inputs) for axis in template.argument(1) or range(len(inputs))})
+        named = template.argument(1)
+        named = [named] if isinstance(named, int) else named or range(len(inputs))
+        axes = sorted({axis % len(inputs) for axis in named})
         numbers = torch.arange(torch.Size(inputs).numel()).reshape(inputs)
         rest = [axis for axis in range(len(inputs)) if axis not in axes]
         ordered = numbers.permute(*rest, *axes)
@@ -256,21 +284,11 @@ class GraphBuilder:
         )
 
     def _activation(self, template: Template, shape: tuple[int, ...]) -> int:
-        name, numbers = (
-            template.name,
-            [leaf for leaf in template.leaves if isinstance(leaf, int | float | str)],
-        )
+        name = template.name
         slopes = template.argument(1) if name == "_prelu_kernel" and template.depending() == [0] else None
-        arguments = tuple(numbers)
+        arguments = tuple(leaf for leaf in template.leaves if isinstance(leaf, int | float | str))
         if name in ("clamp", "clamp_min", "clamp_max"):
-            low = template.argument(1) if name != "clamp_max" else None
-            high = template.argument(2) if name == "clamp" else None
-            high = template.argument(1) if name == "clamp_max" else high
-            name = "clamp"
-            arguments = (
-                -torch.inf if low is None else float(low),
-                torch.inf if high is None else float(high),
-            )
+            name, arguments = "clamp", clamp_ends(template)
         if name == "pow" and arguments == (2,):
             name = "square"
         if name == "mul" and len(set(template.inputs)) == 1:
@@ -280,14 +298,3 @@ class GraphBuilder:
             raise UnreadableError(f"the operation {template.name} has no known linear bounds")
         constants = () if slopes is None else (slopes,)
         return self._append(CurveOf(shape, template.inputs[:1], curve, (name, arguments), constants))
-
-
-def _matrix_of(template: Template) -> Tensor | None:
-    if template.name == "addmm" and template.depending() == [1]:
-        found = template.argument(2)
-    elif template.name == "mm" and template.depending() == [0]:
-        found = template.argument(1)
-    else:
-        return None
-    # addmm may multiply by numbers of its own, which no layer does
-    return found if isinstance(found, Tensor) and len(template.leaves) <= 3 else None

@@ -48,7 +48,7 @@ class RowBounds:
         if norm == 1:
             return largest.amax(-1)
         apart = torch.linalg.vector_norm(self.centre.flatten(2), dim=2) + self.length
-        return torch.minimum(torch.linalg.vector_norm(largest, dim=2), apart)
+        return _no_less(torch.minimum(torch.linalg.vector_norm(largest, dim=2), apart))
 
     def matrix_norms(self, norm: float) -> Tensor:
         """The largest norm (B,) of the Jacobian whose rows these are, induced by ``norm`` on both sides."""
@@ -59,7 +59,12 @@ class RowBounds:
         if norm == 1:
             return largest.sum(1).amax(1)
         rest = torch.minimum(_spectral(self.entries.flatten(2)), torch.linalg.vector_norm(self.length, dim=1))
-        return torch.minimum(_spectral(largest), _spectral(centre) + rest)
+        return _no_less(torch.minimum(_spectral(largest), _spectral(centre) + rest))
+
+
+def _no_less(found: Tensor) -> Tensor:
+    """∞ where nothing is known, and what squares that vanish may have lost."""
+    return torch.nan_to_num(found, nan=math.inf, posinf=math.inf) + torch.where(found > 0, 1e-150, 0.0)
 
 
 def _spectral(rows: Tensor) -> Tensor:
@@ -161,7 +166,7 @@ def _through_largest(
         torch.nn.functional.pad(side.flatten(1), (0, 1), value=-math.inf)[:, operation.members]
         for side in limits
     )
-    possible = (high >= low.amax(-1, keepdim=True)) & (operation.members >= 0)
+    possible = ~(high < low.amax(-1, keepdim=True)) & (operation.members >= 0)  # also where limits are NaN
     alone = possible.sum(-1, keepdim=True) == 1
     middle = torch.where(possible, torch.where(alone, 1.0, 0.5), 0.0).to(low)
     apart = torch.where(possible & ~alone, 0.5, 0.0).to(low)

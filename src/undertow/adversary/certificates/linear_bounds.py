@@ -121,7 +121,11 @@ class LinearBounds:
                 spread = ball.eps.reshape(-1, *[1] * len(shape))
                 low, high = ball.x - spread, ball.x + spread
                 if self.box is not None:
-                    low, high = low.clamp(min=self.box[0]), high.clamp(max=self.box[1])
+                    # x itself stays within, also where its own rounding has put it beside the box
+                    low, high = (
+                        torch.minimum(low.clamp(min=self.box[0]), ball.x),
+                        torch.maximum(high.clamp(max=self.box[1]), ball.x),
+                    )
                 ball.sizes[index] = torch.maximum(low.abs(), high.abs())
             else:
                 given = [ball.limits[at] for at in operation.inputs]
@@ -213,7 +217,7 @@ class LinearBounds:
         lower = dot_rows(flat, x) + constant + step
         if proof:
             lower = lower - rounding * (sizes + step.abs())
-            lower = torch.nan_to_num(lower, nan=-math.inf, posinf=math.inf, neginf=-math.inf)
+            lower = torch.where(lower < math.inf, lower, -math.inf)  # what is not finite proves nothing
         return LowerBounds(lower, flat, step, rounding)
 
 

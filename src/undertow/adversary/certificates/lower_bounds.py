@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from undertow.adversary.geometry import dual_lengths
+from undertow.adversary.geometry import dual_lengths_above
 
 __all__ = ["LowerBounds"]
 
@@ -31,7 +31,7 @@ class LowerBounds:
 
         Rounding of A·x + c has been taken off, that of the division is here. ∞ or −∞ where A is zero.
         """
-        length = dual_lengths(self.rows, norm)
+        length = dual_lengths_above(self.rows, norm)
         level = self.lower - self.step
         safe = 1 - 4 * self.rounding
         found = torch.where(length > 0, level / length.clamp(min=1e-300) * safe, level.sign() * math.inf)

@@ -137,9 +137,7 @@ def read_graph(classifier: Classifier, net: nn.Module, x: Tensor) -> NetworkGrap
         builder = GraphBuilder(start)
         for step in steps:
             builder.add(step)
-        if id(result) not in builder.depends:
-            raise UnreadableError("its scores do not depend on the input, or in a way that was not recorded")
-        graph = NetworkGraph(tuple(builder.operations), builder.depends[id(result)]).without_unused()
+        graph = NetworkGraph(tuple(builder.operations), builder.output(result)).without_unused()
         del alive
         _check_agreement(graph, scores, x)
     graph = _without_common_offset(graph)

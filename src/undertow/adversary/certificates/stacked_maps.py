@@ -52,15 +52,17 @@ class StackedMap(AffineMap):
         return found if offset is None else found + batch.each(offset)
 
     def backward(self, rows: Tensor, batch: MemberBatch | None = None) -> tuple[Tensor, ...]:
-        if batch is None or self.alike:
+        if self.alike:
             return self.maps[0].backward(rows)
+        assert batch is not None
         if self.matrix is not None:
             return (self._product(rows, self.matrix, batch),)
         return self._rows_one_by_one(rows, batch, lambda own, given: own.backward(given))
 
     def backward_absolute(self, rows: Tensor, batch: MemberBatch | None = None) -> tuple[Tensor, ...]:
-        if batch is None or self.alike:
+        if self.alike:
             return self.maps[0].backward_absolute(rows)
+        assert batch is not None
         if self.matrix is not None:
             return (self._product(rows, self.matrix.abs(), batch),)
         return self._rows_one_by_one(rows, batch, lambda own, given: own.backward_absolute(given))

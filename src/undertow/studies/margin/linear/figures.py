@@ -11,7 +11,7 @@ from undertow.drawing.moving_lines import MovingLines
 from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.readings import after_training, measured, split_key
 from undertow.studies.kit.statements import Figures
-from undertow.studies.margin.curves_of_loss import with_power_law, with_time
+from undertow.studies.margin.curves_of_loss import levelled, with_power_law, with_time
 from undertow.studies.margin.linear.claims import along_path, angles_over_time, path_angles
 
 __all__ = ["FIGURES"]
@@ -23,18 +23,15 @@ FIGURES = Figures(parts=("svm",))
 def angle(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The angle against log t, both logarithmic, with c/log t through the first point."""
     late = angles_over_time(frame, after=3.0)
-    late = late.with_columns(time=polars.col("log_time").log(10).round(1))  # networks at the same places
-    own = late.group_by("seed", "d", "time").agg(value=polars.col("angle").mean())
-    own = own.select(
-        "seed", "value", time=10 ** polars.col("time"), kind=polars.format("d = {}", polars.col("d"))
-    )
+    kind = polars.format("d = {}", polars.col("d"))
+    own = levelled(late.select("seed", fallen="log_time", value="angle", kind=kind), "kind")
     return LinePlot(
-        x="time",
+        x="fallen",
         x_axis=Axis("log t", log=True),
         y=Axis("angle to the SVM, radians", log=True),
         colour="kind",
         title="Linear classifiers on separable data",
-    ).draw(with_power_law(own.sort("time"), "time", -1.0, kind="c/log t"))
+    ).draw(with_power_law(own, "fallen", -1.0, kind="c/log t"))
 
 
 @FIGURES.add("l2-path", "The L2 path turns to the support vector machine like 1/log(1/λ)")

@@ -106,6 +106,7 @@ def robust_curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
         dash="kind",
         dashes={"attacked": [1, 0], "proved": [4, 3]},
         column="panel",
+        band=False,
         title="Points that every model of a seed classifies correctly",
         size=(280, 220),
     ).draw(shown.with_columns(name=name).sort("panel", "model", "eps"))

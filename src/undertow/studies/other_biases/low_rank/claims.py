@@ -11,8 +11,9 @@ from undertow.studies.kit.claim import CORRELATION, Finding
 from undertow.studies.kit.per_seed import by_value, rank_correlation, verdict
 from undertow.studies.kit.readings import after_training, compared, measured, split_key
 from undertow.studies.kit.statements import Claims
+from undertow.theory.incremental_learning import half_time
 
-__all__ = ["CLAIMS", "fitted", "singular_values"]
+__all__ = ["CLAIMS", "beside_theory", "fitted", "singular_values"]
 
 _FITTED = -2.0  # log₁₀ of the training loss that a network must have come down to
 _NETWORK = ["depth", "start", "seed"]
@@ -73,6 +74,25 @@ def larger_first(frame: polars.DataFrame) -> Finding:
     ranks = rank_correlation(half_grown(frame), "place", "step", by=_NETWORK)
     note = ("effect: Spearman of k and step", f"by depth: {by_value(ranks, 'depth')}")
     return verdict(ranks, above=0.0, within=CORRELATION, note=note)
+
+
+def beside_theory(frame: polars.DataFrame) -> polars.DataFrame:
+    """Half-grown steps with ``last`` and ``theory``, the equation's time from the start's scale; null: never grew."""
+    ends = singular_values(frame).group_by(*_NETWORK, "place").agg(polars.col("last").first())
+    table = half_grown(frame).join(ends, on=[*_NETWORK, "place"]).sort(*_NETWORK, "place")
+    rows = table.select("last", "start", "depth").iter_rows()
+    times = [half_time(s, start=start, depth=n) if s > 2 * start else None for s, start, n in rows]
+    return table.with_columns(theory=polars.Series(times, dtype=polars.Float64))
+
+
+@about_values("B-k.time", "When, relative to the first, is what the equation of one singular value says.")
+def near_the_equation(frame: polars.DataFrame) -> Finding:
+    """Per seed step_k/step_1 over the equation's t_k/t_1, mean over k from 2 and products; between a half and two."""
+    step, theory = polars.col("step"), polars.col("theory")
+    apart = (step / step.first()) / (theory / theory.first())
+    table = beside_theory(frame).with_columns(value=apart.over(_NETWORK)).filter(polars.col("place") > 0)
+    note = ("effect: steps over steps relative to theory's", f"by depth: {by_value(table, 'depth')}")
+    return verdict(table, between=(0.5, 2.0), note=note)
 
 
 @CLAIMS.add("B-l", "Deeper products end at lower rank.", "§2.3, Fig 2", figure="completion", axis="depth")
