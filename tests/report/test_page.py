@@ -101,7 +101,7 @@ def test_checks_stand_apart_and_are_not_counted(tmp_path: Path) -> None:
     assert "Of 4 verdicts" in text
     assert "4 claims judged together" in text
     assert "a check, not counted among the verdicts: it is so by construction" in text
-    assert "its line was drawn after a look at its records: drawn late" in text
+    assert "settled after a look at its records: drawn late" in text
     articles = [each for each in elements.all("article") if (each.get("class") or "").startswith("claim")]
     assert [each["class"] for each in articles] == ["claim"] * 4 + ["claim check"]
     findings = [each for each in elements.all("div") if each.get("class") == "finding"]

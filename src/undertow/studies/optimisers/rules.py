@@ -40,7 +40,7 @@ RULES = {
     "coordinate": Rule("coordinate descent", "1", {"name": "coordinate-descent"}, 10.0),
     "spectral": Rule("spectral descent", "spectral", {"name": "spectral-descent"}, 3.0),
     "adam": Rule("Adam", "inf", _ADAM, 0.3, remembers=True, longer=6),
-    "signum": Rule("Signum", "inf", {"name": "sign-descent", "momentum": 0.9}, 1.0, remembers=True, longer=2),
+    "signum": Rule("Signum", "inf", {"name": "sign-descent", "momentum": 0.9}, 1.0, remembers=True, longer=4),
     "muon": Rule("Muon", "spectral", {"name": "muon"}, 1.0, remembers=True, longer=4),
     "momentum": Rule("momentum", "2", {"name": "heavy-ball", "momentum": 0.9}, 3.0),
     "uncorrected": Rule(
