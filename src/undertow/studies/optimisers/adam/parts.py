@@ -22,8 +22,8 @@ _SIZES = by_scale(
     every=(20, "log", "log"),
     passes=(20, 1600, 2000),
     samples=(6, 8, 12),
-    slower=(1, 2, 2),  # Signum is given so many times more steps,
-    slowest=(1, 5, 5),  # and Adam with whole batches
+    slower=(1, 4, 4),  # Signum is given so many times more steps,
+    slowest=(1, 10, 10),  # and Adam with whole batches
 )
 _MARGINS = ["norm-margins", {"name": "linear-optimum", "every": "end"}]
 _SINGLE = {

@@ -116,12 +116,13 @@ def withstands(
     absent = frame.filter(~polars.col("seed").is_in(ratios[side]["seed"].to_list())).select("seed").unique()
     judged = polars.concat([ratios[side].select("seed", "value"), absent.with_columns(value=polars.lit(1.0))])
     where = "at a loss of 0.01" if early else "at a residual of 0.5"
-    beside = [f"{each} {mean(ratios[each]['value']):.3f}" for each in ratios if each != side]
+    others = {each: table["value"] for each, table in ratios.items() if each != side and len(table)}
+    beside = [f"{each} {mean(values):.3f}" for each, values in others.items()]
     missing = frame.select("part", "seed").unique().height - table.height
     left_out = f"{missing} networks did not come so far" if missing else ""
     note = (
         f"effect: mean {side} radius over the best rival's, {where}",
-        f"in the mean {', '.join(beside)}",
+        f"in the mean {', '.join(beside)}" if beside else "",
         left_out,
         f"{len(absent)} seeds count for neither side" if len(absent) else "",
     )
