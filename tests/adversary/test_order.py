@@ -27,7 +27,10 @@ class RoundsEightsAndNines(nn.Module):
         return torch.where((scores.argmax(-1) >= 8).unsqueeze(-1), coarse, scores)
 
 
-def test_a_network_that_hides_two_classes_is_found_out_in_data_sorted_by_class() -> None:
+def test_a_network_that_hides_two_classes_is_found_out_in_data_sorted_by_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("undertow.adversary.attacks.square.QUERIES", 800)
     net, x, y = digits()
     x, y = x[:150], y[:150]
     hiding = RoundsEightsAndNines(net)

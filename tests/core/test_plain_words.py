@@ -133,6 +133,12 @@ def test_one_sample_alone_is_no_batch(measure: Any) -> None:
         measure(Layers(plain).eval(), X[0])
 
 
+def test_what_a_network_that_is_to_be_cut_cannot_take() -> None:
+    for cut in (ut.split, ut.collaboration):
+        with pytest.raises(ModelError, match=r"cannot take x of shape \(5, 7\).*mat1 and mat2"):
+            cut(Layers(plain).eval(), seam="first", x=torch.ones(5, 7))
+
+
 def test_want_of_memory_is_not_blamed_on_the_network() -> None:
     def full(_net: Layers, _x: Tensor) -> Tensor:
         raise torch.OutOfMemoryError("no room")

@@ -24,6 +24,7 @@ from undertow.measures.margins import margins
 from undertow.measures.weight_direction import DirectionOfWeights, directional_distance
 from undertow.models import Gaussian, cnn, mlp, two_layer
 from undertow.training import Recipe, Trainer
+from undertow.training.directions import SteadyDescent
 
 
 @pytest.fixture(params=["rows", "factors"])
@@ -374,3 +375,40 @@ def test_gradient_descent_goes_to_the_machine_and_its_duals(goal: float, d: int,
     assert float((found.multipliers - duals).abs().max()) < within * float(duals.max())
     assert smoothed == sorted(smoothed)
     assert scaled_angles[-1] == pytest.approx(scaled_angles[-2], rel=0.05)
+
+
+def lost_of_smoothed(layers: int, **steps: float) -> float:
+    """The total decrease of γ̃ from 𝓛 < log 2 on to 10^-60, relative to where it ends."""
+    x, y = points(n=12, d=6)
+    net = mlp(
+        inputs=6,
+        widths=[16] * (layers - 1),
+        outputs=1,
+        init=Gaussian(0.05 if layers == 2 else 0.5),
+        dtype=torch.float64,
+        generator=torch.Generator().manual_seed(1),
+    )
+    settings: dict[str, Any] = {"objective": "log-loss", "dtype": "float64", "loss": "logistic"}
+    optimizer = SteadyDescent(longest=steps["longest"])
+    recipe = Recipe(
+        optimizer=optimizer, learning_rate=steps["fall"], epochs=3000, stop_below=-60.0, **settings
+    )
+    trainer = Trainer([net], x, 2 * y - 1, [recipe])
+    smoothed = []
+    while not trainer.done:
+        trainer.advance(int(steps["every"]))
+        now = margins(trainer.network(0), x, y)
+        if now.log_loss < math.log(math.log(2)):
+            smoothed.append(now.smoothed)
+    assert len(smoothed) > 3
+    return sum(max(a - b, 0.0) for a, b in itertools.pairwise(smoothed)) / smoothed[-1]
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+def test_the_smoothed_margin_of_a_network_never_decreases_after_t0(layers: int) -> None:
+    """Lyu & Li 2020, Theorem 4.1, for steps that follow the flow."""
+    assert lost_of_smoothed(layers, longest=0.01, fall=0.5, every=10) <= 1e-12
+
+
+def test_with_long_steps_it_does() -> None:
+    assert lost_of_smoothed(2, longest=1.0, fall=300.0, every=1) > 1e-6

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import json
+import math
 import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+import polars
 import pytest
 import torch
 from torch import Tensor, nn
@@ -17,7 +20,7 @@ import undertow as ut
 from undertow.core.adapting import MeasuredElsewhere
 from undertow.core.errors import SeamError
 from undertow.core.status import Status
-from undertow.drawing.seam_depth import profile_over_training
+from undertow.drawing.seam_depth import profile_by_depth, profile_over_training
 from undertow.jacobian.heads_at_once import _HeadsAt, head_norms
 from undertow.jacobian.operator import AutogradOperator
 from undertow.measures.seam_profile import SeamProfile
@@ -129,6 +132,21 @@ def test_pictures_of_a_moment_and_of_a_training() -> None:
     probe.epoch_end()
     assert {record.key for record in probe.records if record.epoch == 1} >= {"1:co_correlation", "energy"}
     assert "viridis" in str(profile_over_training(probe.frame()).to_dict())
+
+
+def test_pictures_of_what_has_no_bound_can_be_written() -> None:
+    """Equal values in a window of max pooling leave no bound; one sample leaves no standard error."""
+    net = nn.Sequential(
+        nn.Unflatten(1, (1, 8)), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)
+    )
+    found = ut.seam_profile(net.eval(), torch.ones(1, 8))
+    assert not math.isfinite(found.standard_error[0])
+    rows = found.frame().with_columns(error=polars.lit(math.inf))
+    probe = ut.Probe(net, torch.ones(1, 8), measures=[SeamProfile()])
+    probe.epoch_end()
+    over = probe.frame().with_columns(error=polars.lit(math.inf))
+    for picture in (found.figure(), profile_by_depth(rows), profile_over_training(over)):
+        json.dumps(picture.to_dict(), allow_nan=False)
 
 
 def test_nothing_of_a_profile_is_left_behind() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -136,11 +137,13 @@ def made_up(grid: StudyConfig, values: Callable[[str, dict[str, Any], float], Va
     return polars.DataFrame(list(rows), infer_schema_length=None)
 
 
-FRAMES = {good: {part: made_up(grid, world(good)) for part, grid in GRIDS.items()} for good in (True, False)}
+@cache
+def frame_of(part: str, good: bool) -> polars.DataFrame:
+    return made_up(GRIDS[part], world(good))
 
 
 def judged(claim: Claim, good: bool) -> Verdict:
-    frame = polars.concat([FRAMES[good][part] for part in claim.parts], how="diagonal_relaxed")
+    frame = polars.concat([frame_of(part, good) for part in claim.parts], how="diagonal_relaxed")
     return claim.test(frame).verdict
 
 
@@ -160,7 +163,7 @@ def test_the_study_names_what_it_has() -> None:
     ids=lambda figure: figure.name,
 )
 def test_figures_are_drawn_from_made_up_records(figure: Any) -> None:
-    frame = polars.concat([FRAMES[True][part] for part in figure.parts], how="diagonal_relaxed")
+    frame = polars.concat([frame_of(part, True) for part in figure.parts], how="diagonal_relaxed")
     if figure.name == "svm-plane":
         with pytest.raises(InputError):
             figure.draw(frame)  # no coordinates in these records; the run below has them
@@ -174,7 +177,7 @@ def test_a_decrease_is_added_up_and_a_rise_is_not() -> None:
 
 
 def test_printed_numbers_are_found_where_a_network_was_trained_so_far() -> None:
-    frame = polars.concat([FRAMES[True][part] for part in ("table", "longest")], how="diagonal_relaxed")
+    frame = polars.concat([frame_of(part, True) for part in ("table", "longest")], how="diagonal_relaxed")
     first = next(
         number for number in STUDY.published if number.what.startswith("normalised margin of model-1")
     )

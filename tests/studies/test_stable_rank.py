@@ -224,6 +224,12 @@ def test_limits_and_conditions(claim: str, for_it: dict[str, float], against: di
 def test_a_limit_needs_runs_that_came_to_rest() -> None:
     with pytest.raises(InputError, match="20 of 20 networks"):
         CLAIMS["R-a.rest"](at_rest(1.5, reached=-20.0))
+    falling = at_rest(2.5).with_columns(
+        polars.when(polars.col("step") < 4).then(1.1).otherwise(1.0).mul(polars.col("value")).alias("value")
+    )
+    found = CLAIMS["R-a.rest"](falling.filter(polars.col("measure") != "rank-proof"))
+    assert found.verdict is Verdict.UNDECIDED
+    assert "falling still" in found.note
 
 
 @pytest.mark.parametrize(("sign", "verdict"), [(1, Verdict.HOLDS), (-1, Verdict.FAILS)])

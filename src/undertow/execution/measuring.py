@@ -133,8 +133,7 @@ class GroupMeasures:
         running = [index for index, runs in enumerate(self._trainer.running()) if runs]
         if not self._trainer.apart and not self._by_level:
             return self._read(running, ended=ended)
-        records = bytearray()
-        now = self._present_levels()
+        records, now = bytearray(), self._present_levels()
         levels = None if now is None else (self._levels.tolist(), now.tolist())
         steps, finished = self._trainer.steps(), self._trainer.finished()
         # Those that went back, or ended before, stand where they have been measured already.

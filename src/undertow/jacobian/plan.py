@@ -249,6 +249,7 @@ class Plan:
             pullbacks,
             samples.perturbed,
             like=like,
+            decided=samples.decided,
             risk=_ROUNDING_SHARE * self.risk,
             negligible=_NEGLIGIBLE * min(self.rtol, _EXACT),
             hopeless=_HOPELESS * self.rtol,

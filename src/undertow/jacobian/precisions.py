@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from undertow.core.enclosing import rows_of
 from undertow.core.errors import ModelError
-from undertow.core.members import convolves
+from undertow.core.members import convolves, mostly_convolves
 from undertow.core.networks import DenseChain, read_dense
 from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.operator import AutogradOperator, JacobianOperator
@@ -31,11 +31,13 @@ class Precisions:
     """The Jacobians of some samples as ``given``; Jᵀv with every result perturbed; and the same of some more precisely.
 
     ``perturbed`` takes the number of the draw of noise. ``better`` is None where there is nothing more precise.
+    ``decided`` says that values are in float64, whatever products are in: no rounding is likely to switch a ReLU.
     """
 
     given: JacobianOperator
     perturbed: Callable[[int], Pullback]
     better: Callable[[Tensor], Precisions] | None
+    decided: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,8 +149,9 @@ class NetworkSamples:
             return self._better.at(chosen[index].to(self._better.x.device))
 
         perturbed = partial(self._perturbed, operator, chosen)
-        finest = x.dtype is torch.float64 and self.products is None
-        return Precisions(operator, perturbed, None if finest else better)
+        decided = x.dtype is torch.float64
+        finest = decided and self.products is None
+        return Precisions(operator, perturbed, None if finest else better, decided=decided)
 
     @property
     def double(self) -> NetworkSamples:
@@ -163,6 +166,17 @@ class NetworkSamples:
         if self.structured or not fast_double(self.x.device):
             return self
         return self.double
+
+    @property
+    def decided(self) -> NetworkSamples:
+        """With values in float64 from the beginning where convolutions hold most weights of a network on the CPU.
+
+        A forward pass in float64 takes less time than to find out by products that rounding switches ReLUs.
+        """
+        convolutional = isinstance(self.f, nn.Module) and mostly_convolves(self.f)
+        if self.structured or self.x.dtype is not torch.float32 or self.x.is_cuda or not convolutional:
+            return self
+        return self._better
 
     def by_autograd(self, part: slice | Tensor, *, draw: int | None = None) -> AutogradOperator:
         """The operator of some samples through autograd, as given or with a draw of noise."""

@@ -138,22 +138,30 @@ def best_multipliers(
     free = kinked_pairs(gradients, pairs, kinks)
     rows = gradient_rows(gradients, pairs, free, unit) if len(first) == len(order) else None
     excess = ((gaps - gaps.min()) / size).masked_fill(gaps.isinf(), 0.0)
-    if rows is not None:
-        own = excess[pairs.points, pairs.rivals].cpu().numpy()
-        small = row_multipliers(rows, own, rtol=rtol, max_rounds=max_rounds)
-        value = torch.zeros_like(gaps)
-        value[pairs.points, pairs.rivals] = torch.from_numpy(small.value).to(gaps)
-        return Multipliers(
-            value,
-            small.residual,
-            small.total,
-            small.bound,
-            small.converged,
-            small.constraints,
-            _count_points(free),
-        )
-    problem = _Problem(gradients, excess, unit)
-    problem.take(pairs)
+    if rows is None:
+        problem = _Problem(gradients, excess, unit)
+        problem.take(pairs)
+        return _by_rounds(problem, gaps, pairs, free, rtol=rtol, max_rounds=max_rounds)
+    own = excess[pairs.points, pairs.rivals].cpu().numpy()
+    small = row_multipliers(rows, own, rtol=rtol, max_rounds=max_rounds)
+    value = torch.zeros_like(gaps)
+    value[pairs.points, pairs.rivals] = torch.from_numpy(small.value).to(gaps)
+    return Multipliers(
+        value,
+        small.residual,
+        small.total,
+        small.bound,
+        small.converged,
+        small.constraints,
+        _count_points(free),
+    )
+
+
+def _by_rounds(
+    problem: _Problem, gaps: Tensor, pairs: Pairs, free: Pairs | None, *, rtol: float, max_rounds: int
+) -> Multipliers:
+    """Solve, price all constraints, take in those that would help, until no λ does better by ``rtol``."""
+    gradients = problem.gradients
     taken = torch.zeros_like(gaps, dtype=torch.bool)
     taken[pairs.points, pairs.rivals] = True
     for round_ in range(max_rounds):
@@ -182,15 +190,7 @@ def best_multipliers(
             problem.take(steepest.part(useful))
         elif not len(best):
             break
-    return Multipliers(
-        value,
-        norm,
-        total,
-        bound,
-        converged,
-        len(problem),
-        _count_points(free),
-    )
+    return Multipliers(value, norm, total, bound, converged, len(problem), _count_points(free))
 
 
 def _count_points(free: Pairs | None) -> int:

@@ -144,18 +144,23 @@ def seam_profile(
         given = NetworkSamples(f, x)
         given.refuse_places()
         samples = given.quickest
-        if samples is not given:
-            tails = [chain(cast(nn.Module, samples.f), [name])[0] for name in names]
+        sure = samples.decided
+        if sure is not given:  # one copy of the network serves all tails
+            tails = [chain(cast(nn.Module, sure.f), [name])[0] for name in names]
         options: dict[str, Any] = {"rtol": rtol, "chunk": chunk}
         if outputs <= MOST_OUTPUTS:
             whole, *heads = head_norms(
                 cast(nn.Module, samples.f), samples.x, names, arithmetic=samples.arithmetic, **options
             )
         else:
-            whole = norms_at(samples, generator=generator, **options)
+            whole = norms_at(sure, generator=generator, **options)
             heads = [_one_head(f, name, x, generator, options) for name in names]
         before = [
-            norms_at(NetworkSamples(tail, samples.x, samples.arithmetic), generator=generator, **options)
+            norms_at(
+                NetworkSamples(tail, sure.x, sure.arithmetic, products=sure.products),
+                generator=generator,
+                **options,
+            )
             for tail in tails
         ]
     rows = tuple(
