@@ -80,7 +80,7 @@ def _read(name: str) -> tuple[NetworkGraph, Tensor]:
 
 def _whole(bounds: LinearBounds) -> LinearBounds:
     """The same without patches."""
-    bounds.patches = lambda _: None  # type: ignore[method-assign]
+    bounds.patches = lambda _: None  # type: ignore[method-assign, assignment]
     return bounds
 
 
