@@ -1,8 +1,9 @@
 """Figure 2's networks on one GPU, several processes side by side, in the order in which their verdicts matter.
 
-A profile of a deep network is thousands of small launches and leaves a GPU mostly idle: while one process measures,
+A profile of a deep network is thousands of small launches and leaves a GPU partly idle: while one process measures,
 others train. Every group is stored when it has ended, and weights are not kept; what has not ended after
-``--seconds-budget`` is lost. With ``--pack`` the trials are put into one archive, which unpacks into any store.
+``--seconds-budget`` is lost. With ``--pack`` the trials are put into one archive whenever a group has ended; it unpacks
+into any store. Beside other programs, ``UNDERTOW_GPU_SHARE=0.5`` keeps all workers together to half of a GPU's memory.
 
     python benchmarks/deep_networks.py --scale smoke --jobs authors:deep-networks --runs RUNS
     python benchmarks/deep_networks.py --scale paper --workers 3 --runs RUNS --seconds-budget 540 --pack deep.tar.gz
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import tarfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -22,6 +24,7 @@ from study_parts import Clock, machine, run
 from torch import Tensor, nn
 
 import undertow as ut
+from undertow.config.grid import Group, StudyConfig
 from undertow.execution.engines.processes import Processes
 from undertow.models import imagenet_resnet
 from undertow.store.store import Store
@@ -31,7 +34,7 @@ from undertow.training import Recipe, Trainer
 
 _NEVER = 1e9  # seconds between checkpoints: they would not outlive the machine
 _JOBS = (
-    *("authors:deep-networks", "paper:deep-networks", "authors:deep-start"),
+    *("authors:deep-networks", "authors:deep-start", "paper:deep-networks"),
     *("authors:deep-wide", "paper:deep-start", "paper:deep-wide"),
 )
 
@@ -54,9 +57,9 @@ def network(architecture: str, *, width: int, start: float, device: str) -> nn.M
     return net.eval()
 
 
-def time_profile(architecture: str, points: int, *, width: int, device: str) -> None:
+def time_profile(architecture: str, points: int, *, starts: Sequence[float], width: int, device: str) -> None:
     """Seconds for ϱ at all nine cuts, a second time once libraries are loaded, and the largest error."""
-    for start in (0.0, 1.0):
+    for start in starts:
         net, (x, _) = network(architecture, width=width, start=start, device=device), batch(points, device)
         for turn in ("first", "again"):
             began = time.monotonic()
@@ -73,39 +76,52 @@ def time_profile(architecture: str, points: int, *, width: int, device: str) -> 
 def time_steps(architecture: str, *, width: int, device: str) -> None:
     """Milliseconds of a step of one network and of two side by side, BatchNorm by the batch and frozen."""
     size = 1024 if device == "cuda" else 16
-    for precision in ("tf32", "float32"):
-        for members in (1, 2):
-            recipe = Recipe(
-                optimizer="adam", learning_rate=5e-4, batch_size=size, epochs=60, shuffle=False,
-                matmul_precision=precision, batch_statistics_epochs=30,
-            )  # fmt: skip
-            nets = [
-                imagenet_resnet(architecture, width=width, generator=torch.Generator().manual_seed(seed))
-                for seed in range(members)
-            ]
-            trainer = Trainer(nets, *batch(size + 1, device), [recipe] * members)
-            trainer.advance(4)
-            for mode in ("by the batch", "frozen"):
-                steps = 20 if device == "cuda" else 2
-                trainer.wait()
-                began = time.monotonic()
-                trainer.advance(steps)
-                trainer.wait()
-                each = 1e3 * (time.monotonic() - began) / steps / members
-                print(
-                    f"{architecture} × {members}, {precision}, BatchNorm {mode}: {each:.1f} ms a step",
-                    flush=True,
-                )
-                trainer.advance(max(0, 62 - trainer.step))
-            del trainer
+    for members in (1, 2):
+        recipe = Recipe(
+            optimizer="adam", learning_rate=5e-4, batch_size=size, epochs=60, shuffle=False,
+            matmul_precision="tf32", batch_statistics_epochs=30,
+        )  # fmt: skip
+        nets = [
+            imagenet_resnet(architecture, width=width, generator=torch.Generator().manual_seed(seed))
+            for seed in range(members)
+        ]
+        trainer = Trainer(nets, *batch(2 * size, device), [recipe] * members)
+        trainer.advance(4)
+        for mode in ("by the batch", "frozen"):
+            steps = 20 if device == "cuda" else 2
+            trainer.wait()
+            began = time.monotonic()
+            trainer.advance(steps)
+            trainer.wait()
+            each = 1e3 * (time.monotonic() - began) / steps / members
+            print(f"{architecture} × {members}, BatchNorm {mode}: {each:.1f} ms a step", flush=True)
+            trainer.advance(max(0, 62 - trainer.step))
+        del trainer
 
 
 def pack(store: Store, archive: Path) -> None:
-    """Trials and studies, without what was under way."""
-    with tarfile.open(archive, "w:gz") as tar:
+    """Trials and studies, without what was under way; whoever takes the archive meanwhile has the one before."""
+    coming = archive.with_suffix(".coming")
+    with tarfile.open(coming, "w:gz") as tar:
         for name in ("trials", "studies"):
-            tar.add(store.path / name, arcname=name)
-    print(f"{archive}: {archive.stat().st_size / 2**20:.1f} MiB")
+            if (store.path / name).exists():
+                tar.add(store.path / name, arcname=name)
+    coming.replace(archive)
+
+
+class PackingClock(Clock):
+    """Also packs what there is whenever a group has ended."""
+
+    def __init__(
+        self, store: Store, grids: tuple[StudyConfig, ...], workers: int, archive: Path | None
+    ) -> None:
+        super().__init__(store, grids, workers)
+        self.archive = archive
+
+    def ended(self, group: Group, *, finished: bool) -> None:
+        super().ended(group, finished=finished)
+        if finished and self.archive is not None:
+            pack(self.store, self.archive)
 
 
 def main() -> None:
@@ -118,6 +134,7 @@ def main() -> None:
     parser.add_argument("--pack", type=Path)
     parser.add_argument("--profile", help="time a profile of this architecture instead")
     parser.add_argument("--points", type=int, default=1000)
+    parser.add_argument("--starts", type=float, nargs="+", default=[0.0, 1.0], help="of residual branches")
     parser.add_argument("--steps", help="time training steps of this architecture instead")
     parser.add_argument("--width", type=int, default=64)
     options = parser.parse_args()
@@ -125,7 +142,9 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     print(f"on {machine()}, torch {torch.__version__}", flush=True)
     if options.profile:
-        time_profile(options.profile, options.points, width=options.width, device=device)
+        time_profile(
+            options.profile, options.points, starts=options.starts, width=options.width, device=device
+        )
     if options.steps:
         time_steps(options.steps, width=options.width, device=device)
     if options.runs is None:
@@ -135,11 +154,9 @@ def main() -> None:
     grids = [grid for variant, part in named for grid in study.grids(options.scale, variant, parts=[part])]
     store = Store(options.runs)
     engine = Processes(options.workers, checkpoint_seconds=_NEVER, keep_weights=False)
-    clock = Clock(store, tuple(grids))
+    clock = PackingClock(store, tuple(grids), options.workers, options.pack)
     seconds = run(store, tuple(grids), clock, budget=options.seconds_budget, using=engine)
     print(f"together {seconds:.1f} s")
-    if options.pack:
-        pack(store, options.pack)
 
 
 if __name__ == "__main__":

@@ -142,13 +142,12 @@ def trainer(steps: int, options: Options) -> Spent:
 
     from undertow.probe.adapters import TransformersProbe
 
-    class Wrapped(nn.Module):
+    class Wrapped(nn.Sequential):
         def __init__(self) -> None:
-            super().__init__()
-            self.net = network()
+            super().__init__(*network().children())
 
         def forward(self, x: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:
-            logits = self.net(x)
+            logits = super().forward(x)  # type: ignore[no-untyped-call]
             loss = {} if labels is None else {"loss": nn.functional.cross_entropy(logits, labels)}
             return {**loss, "logits": logits}
 
@@ -178,6 +177,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="about how long each training takes")
+    parser.add_argument("--only", nargs="*", default=(), help="of the loops with a budget, these")
     arguments = parser.parse_args()
     loops: dict[str, Callable[[int, Options], Spent]] = {"plain loop": plain, "follow": followed}
     loops |= {"Lightning": lightning} if importlib.util.find_spec("lightning") else {}
@@ -188,6 +188,8 @@ def main() -> None:
     _, seconds = share(plain, 20, dict(idle))
     steps = max(20, int(20 * arguments.seconds / seconds))
     for name, loop in loops.items():
+        if arguments.only and name not in arguments.only:
+            continue
         costs, rest = share(loop, steps, dict(busy))
         print(f"{name}: budget=0.05 costs {100 * costs:.2f} % of {rest:.0f} s", flush=True)
     for name, loop in loops.items():

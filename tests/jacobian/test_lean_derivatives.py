@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,8 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from undertow.jacobian import lean_derivatives
 from undertow.jacobian.lean_derivatives import LeanDerivatives
 from undertow.jacobian.operator import AutogradOperator
+from undertow.jacobian.perturbation import Noise
 
 
 class FromTheInput(nn.Module):
@@ -91,6 +94,59 @@ def test_products_are_those_of_the_dense_jacobian(name: str, dtype: torch.dtype)
     ):
         torch.testing.assert_close(ours, theirs, rtol=rtol, atol=rtol / 10)
     assert operator._forward_mode is False
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", [name for name in _LAYERS if len(_LAYERS[name][1]) == 3])
+def test_products_of_matrices_are_those_of_convolutions(
+    name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a GPU does with pictures, on any machine."""
+    build, shape = _LAYERS[name]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net, x = build().eval().to(dtype), torch.randn(3, *shape, dtype=dtype)
+        plain = AutogradOperator(net, x)
+        u = torch.randn(3, plain.in_size, dtype=dtype)
+        v = torch.randn(3, plain.out_size, dtype=dtype)
+    taken: list[int] = []
+
+    def whenever_it_can(_input: Tensor, groups: int, dilation: list[int]) -> bool:
+        taken.append(groups == 1 and set(dilation) == {1})
+        return bool(taken[-1])
+
+    monkeypatch.setattr(lean_derivatives, "_by_matrices", whenever_it_can)
+    operator = AutogradOperator(net, x)
+    close: dict[str, Any] = (
+        {"rtol": 1e-4, "atol": 1e-5} if dtype is torch.float32 else {"rtol": 1e-10, "atol": 1e-11}
+    )
+    torch.testing.assert_close(operator.output, plain.output, **close)
+    torch.testing.assert_close(operator.jvp(u), plain.jvp(u), **close)
+    torch.testing.assert_close(operator.vjp(v), plain.vjp(v), **close)
+    assert any(taken) or name in (
+        "many channels",
+        "groups",
+        "depthwise",
+        "padding by name",
+        "a mean and a scale",
+    )
+
+
+def test_noise_moves_a_product_of_matrices_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cutting patches computes nothing, and must not be taken for something that rounds."""
+    monkeypatch.setattr(lean_derivatives, "_by_matrices", lambda *_: True)
+    moved: list[str] = []
+
+    class Noting(Noise):
+        def onto(self, tensor: Tensor) -> Tensor:
+            moved.append("result")
+            return super().onto(tensor)
+
+    net, x = nn.Conv2d(3, 4, 3, padding=1, bias=False), torch.randn(2, 3, 5, 5)
+    noise = Noting(torch.float32, x.device)
+    with torch.no_grad():
+        AutogradOperator(net, x, arithmetic=noise.mode)
+    assert len(moved) == 1
 
 
 def _dense(net: nn.Module, sample: Tensor) -> Tensor:

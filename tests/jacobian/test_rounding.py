@@ -14,7 +14,10 @@ import undertow as ut
 from undertow.core.errors import ModelError
 from undertow.core.status import Status
 from undertow.jacobian.perturbation import Noise
+from undertow.jacobian.plan import Method
+from undertow.jacobian.precisions import NetworkSamples
 from undertow.jacobian.promotion import Promoting, double_of
+from undertow.jacobian.rounding import Rounding, rounding_of
 from undertow.measures.seam import collaborate
 
 from ..model_cases import dense_norms
@@ -222,3 +225,90 @@ def test_what_is_not_known_is_not_zero() -> None:
         assert math.isnan(found.co_correlation)
         assert found.error == math.inf
         assert math.isnan(found.standard_error)
+
+
+def _looked_at(
+    dtype: torch.dtype, shift: float, negligible: float, *, decided: bool = False
+) -> tuple[list[int], Rounding]:
+    """Which draws of noise are asked for where each moves Jᵀv by a share, and what follows from them."""
+    draws: list[int] = []
+
+    def perturbed(draw: int) -> Callable[[Tensor], Tensor]:
+        draws.append(draw)
+        return lambda v: (2 + 2 * shift) * v
+
+    found = rounding_of(
+        lambda vectors: [2.0 * v for v in vectors],
+        perturbed,
+        like=torch.zeros(3, 50, dtype=dtype),
+        risk=1e-5,
+        negligible=negligible,
+        decided=decided,
+    )
+    return draws, found
+
+
+def test_one_draw_is_enough_where_float64_shows_next_to_nothing() -> None:
+    few, found = _looked_at(torch.float64, 1e-14, 1e-7)
+    assert few == [0]
+    assert bool((found.error >= 2e-14).all())
+    assert bool((found.error <= 1e-7 * found.most).all())
+    everything, strict = _looked_at(torch.float64, 1e-14, 0.0)
+    assert everything == [0, 1, 2]
+    assert bool((strict.error <= found.error).all())  # what one draw shows is multiplied by more
+    assert torch.equal(strict.most, found.most)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shift", "negligible"),
+    [(torch.float64, 1e-9, 1e-7), (torch.float32, 1e-12, 1e-7), (torch.float64, 1e-14, 1e-13)],
+)
+def test_all_draws_are_looked_at_otherwise(dtype: torch.dtype, shift: float, negligible: float) -> None:
+    assert _looked_at(dtype, shift, negligible)[0] == [0, 1, 2]
+
+
+def test_where_values_are_in_float64_one_draw_serves_all_vectors_unless_it_shows_a_switch() -> None:
+    few, found = _looked_at(torch.float32, 1e-6, 1e-7, decided=True)
+    assert few == [0]
+    every, same = _looked_at(torch.float32, 1e-6, 1e-7)
+    assert every == [0, 1, 2]
+    assert torch.equal(found.error, same.error)  # as many vectors as otherwise
+    assert torch.equal(found.most, same.most)
+    assert _looked_at(torch.float32, 1e-3, 1e-7, decided=True)[0] == [0, 1, 2]
+    assert _looked_at(torch.float64, 1e-6, 1e-7, decided=True)[0] == [0, 1, 2]
+
+
+def _convolutional() -> nn.Sequential:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return nn.Sequential(
+            nn.Unflatten(1, (2, 8)), nn.Conv1d(2, 12, 3, padding=1), nn.ReLU(), nn.Conv1d(12, 12, 3), nn.ReLU(),
+            nn.Conv1d(12, 12, 3), nn.Flatten(),
+        ).eval()  # fmt: skip
+
+
+def test_convolutions_on_the_cpu_are_measured_at_values_in_float64_from_the_beginning() -> None:
+    net, x = _convolutional(), torch.randn(6, 16, generator=torch.Generator().manual_seed(0))
+    samples = NetworkSamples(net, x)
+    decided = samples.decided
+    assert (decided.x.dtype, decided.products) == (torch.float64, torch.float32)
+    assert decided.at(slice(0, 2)).decided
+    assert decided.decided is decided
+    assert {each.dtype for each in net.parameters()} == {torch.float32}
+    assert NetworkSamples(net.double(), x.double()).decided.products is None
+    linear = nn.Sequential(nn.Linear(16, 40), nn.Softplus(), nn.Unflatten(1, (1, 40)), nn.Conv1d(1, 2, 3))
+    left = NetworkSamples(linear, x)
+    assert left.decided is left
+
+
+@pytest.mark.parametrize("method", ["exact", "krylov"])
+def test_and_norms_are_those_of_dense_jacobians_in_float64(method: Method) -> None:
+    net, x = _convolutional(), torch.randn(6, 16, generator=torch.Generator().manual_seed(0))
+    found = ut.jacobian_norms(net, x, method=method, rtol=1e-4, keep_vectors=True)
+    truth = dense_norms(_convolutional().double(), x.double())
+    assert bool(((found.value - truth).abs() <= found.error).all())
+    assert bool((found.error <= 1e-4 * truth).all())
+    assert bool(found.converged.all())
+    if method == "krylov":
+        warm = ut.jacobian_norms(net, x, method=method, rtol=1e-4, start=found)
+        assert bool(((warm.value - truth).abs() <= warm.error).all())

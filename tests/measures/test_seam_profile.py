@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import json
+import math
 import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
 
+import polars
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,8 +20,9 @@ import undertow as ut
 from undertow.core.adapting import MeasuredElsewhere
 from undertow.core.errors import SeamError
 from undertow.core.status import Status
-from undertow.drawing.seam_depth import profile_over_training
-from undertow.jacobian.heads_at_once import head_norms
+from undertow.drawing.seam_depth import profile_by_depth, profile_over_training
+from undertow.jacobian.heads_at_once import _HeadsAt, head_norms
+from undertow.jacobian.operator import AutogradOperator
 from undertow.measures.seam_profile import SeamProfile
 
 from ..model_cases import CASES, Case, dense_norms
@@ -123,3 +132,69 @@ def test_pictures_of_a_moment_and_of_a_training() -> None:
     probe.epoch_end()
     assert {record.key for record in probe.records if record.epoch == 1} >= {"1:co_correlation", "energy"}
     assert "viridis" in str(profile_over_training(probe.frame()).to_dict())
+
+
+def test_pictures_of_what_has_no_bound_can_be_written() -> None:
+    """Equal values in a window of max pooling leave no bound; one sample leaves no standard error."""
+    net = nn.Sequential(
+        nn.Unflatten(1, (1, 8)), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)
+    )
+    found = ut.seam_profile(net.eval(), torch.ones(1, 8))
+    assert not math.isfinite(found.standard_error[0])
+    rows = found.frame().with_columns(error=polars.lit(math.inf))
+    probe = ut.Probe(net, torch.ones(1, 8), measures=[SeamProfile()])
+    probe.epoch_end()
+    over = probe.frame().with_columns(error=polars.lit(math.inf))
+    for picture in (found.figure(), profile_by_depth(rows), profile_over_training(over)):
+        json.dumps(picture.to_dict(), allow_nan=False)
+
+
+def test_nothing_of_a_profile_is_left_behind() -> None:
+    """Graphs of forward passes are large: those that only a collector of garbage frees fill a GPU."""
+    net, x = next(case for case in CASES if case.name.startswith("res")).make(4)
+    net = nn.Sequential(net, nn.Flatten(), nn.Linear(int(net(x)[0].numel()), 3)).eval()
+    made: list[weakref.ref[object]] = []
+
+    def noting(kind: type) -> Callable[..., None]:
+        begin: Callable[..., None] = kind.__init__  # type: ignore[misc]
+
+        def start(self: object, *args: object, **options: object) -> None:
+            made.append(weakref.ref(self))
+            begin(self, *args, **options)
+
+        return start
+
+    gc.collect()
+    gc.disable()
+    try:
+        with (
+            mock.patch.object(AutogradOperator, "__init__", noting(AutogradOperator)),
+            mock.patch.object(_HeadsAt, "__init__", noting(_HeadsAt)),
+        ):
+            ut.seam_profile(net, x)
+        assert made
+        assert [each() for each in made if each() is not None] == []
+    finally:
+        gc.enable()
+
+
+def test_a_profile_in_float64_first_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU with fast float64 does, on any machine: the network's double is measured and nothing twice."""
+    net, x = next(case for case in CASES if case.name.startswith("res")).make(5)
+    net = nn.Sequential(net, nn.Flatten(), nn.Linear(int(net(x)[0].numel()), 3)).eval()
+    given = ut.seam_profile(net, x, rtol=1e-3)
+    monkeypatch.setattr("undertow.jacobian.precisions.fast_double", lambda _device: True)
+    seen: list[torch.dtype] = []
+    begin = AutogradOperator.__init__
+
+    def noting(self: AutogradOperator, f: Callable[[Tensor], Tensor], own: Tensor, **options: Any) -> None:
+        seen.append(own.dtype)
+        begin(self, f, own, **options)
+
+    monkeypatch.setattr(AutogradOperator, "__init__", noting)
+    found = ut.seam_profile(net, x, rtol=1e-3)
+    assert set(seen) == {torch.float64}
+    assert found.seams == given.seams
+    both = zip(found.co_correlation, given.co_correlation, found.error, given.error, strict=True)
+    assert all(abs(one - other) <= error + another for one, other, error, another in both)
+    assert next(net.parameters()).dtype is torch.float32

@@ -50,7 +50,7 @@ def test_weights_are_those_of_ordinary_training(build, changed) -> None:  # type
         trainer.advance(1000)
         ways.append(trainer)
     ordinary, span = ways
-    assert span._step.ensemble.weights[span._whole.first].shape[2] == FEW  # type: ignore[union-attr]
+    assert span._step.ensemble.weights[span._whole.first].shape[2] == FEW  # type: ignore[attr-defined]
     for index in range(2):
         start = dict(build(3 + index).double().named_parameters())
         for (name, ours), theirs in zip(
@@ -60,7 +60,7 @@ def test_weights_are_those_of_ordinary_training(build, changed) -> None:  # type
             if name not in changed.get("frozen", ()):
                 assert not torch.allclose(ours, start[name], rtol=0, atol=1e-3)
     assert torch.allclose(span.log_loss(), ordinary.log_loss(), atol=1e-9)
-    assert all(torch.equal(*pair) for pair in zip(span.data, ordinary.data, strict=True))
+    assert all(torch.equal(*pair) for pair in zip(span.data(1), ordinary.data(1), strict=True))
 
 
 def test_shared_networks_and_all_together_follow_when_shown() -> None:
@@ -80,6 +80,26 @@ def test_shared_networks_and_all_together_follow_when_shown() -> None:
     assert [value for own in read for _, value, _ in own] == pytest.approx(
         [value for own in apart for _, value, _ in own], rel=1e-12
     )
+
+
+def test_members_with_samples_of_their_own_have_spans_of_their_own() -> None:
+    every, labels = data(2 * FEW)
+    x, y = list(every.double().split(FEW)), list(labels.split(FEW))
+    ways = []
+    for coordinates in ("inputs", "span"):
+        recipes = [Recipe(**settings(), seed=seed, coordinates=coordinates) for seed in (0, 1)]
+        ways.append(Trainer([shallow(0), shallow(1)], x, y, recipes))
+        ways[-1].advance(1000)
+    ordinary, span = ways
+    for index in range(2):
+        for ours, theirs, start in zip(
+            *(each.network(index).parameters() for each in (span, ordinary)),
+            shallow(index).double().parameters(),
+            strict=True,
+        ):
+            assert torch.allclose(ours, theirs, rtol=0, atol=1e-9)
+            assert not torch.allclose(ours, start, rtol=0, atol=1e-3)
+        assert torch.equal(span.data(index)[0], x[index])
 
 
 def test_a_run_goes_on_from_its_state() -> None:

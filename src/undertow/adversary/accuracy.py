@@ -16,12 +16,13 @@ from undertow.adversary.attacks.cost import AttackCost, Pace, expected
 from undertow.adversary.attacks.pyautoattack_engine import attack_with_library
 from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.attacks.sequence import attack_all, sequence_of
-from undertow.adversary.certificates.certified import gap_bounds
+from undertow.adversary.certificates.member_proofs import gap_bounds_of
 from undertow.adversary.certificates.network_graph import graphs_of
 from undertow.adversary.classifier import Classifier, Groups, Net, Passes, Scorer, as_classifier
 from undertow.adversary.geometry import check_norm
 from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import ConfigError, InputError, nearest
+from undertow.core.plain_words import check_tensor
 
 __all__ = ["RobustAccuracyResult", "attack_cost", "robust_accuracy"]
 
@@ -106,6 +107,7 @@ def robust_accuracy(
     >>> robust_accuracy(line, x, y, eps=[0, 1.4, 1.5, 3], attack="fab-t").value.tolist()
     [1.0, 1.0, 0.5, 0.0]
     """
+    check_tensor(x)
     classifier = as_classifier(net, mean=mean, std=std, bounds=bounds, readout=readout)
     radii, names, length, y = _check_eps(eps), sequence_of(attack), check_norm(norm), as_labels(y, x)
     _check_engine(engine, attack)
@@ -222,8 +224,8 @@ def _exclusions(
     def possible(eps: float) -> Tensor:
         if eps not in kept:
             radius = torch.full((len(x),), eps, dtype=torch.float64, device=x.device)
-            bounds = [gap_bounds(graph, x, y, radius, norm, classifier.bounds) for graph in graphs]
-            kept[eps] = everything & (torch.stack(bounds) <= 0)
+            bounds = gap_bounds_of(graphs, x, y, radius, norm, classifier.bounds)
+            kept[eps] = everything & (bounds <= 0)
         return kept[eps]
 
     return possible, (lambda eps: ~possible(eps).any(-1)), []

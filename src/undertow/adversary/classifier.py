@@ -23,6 +23,7 @@ from undertow.adversary.sample_checks import as_labels, check_inputs
 from undertow.adversary.stacked_networks import stacked
 from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.outputs import picked_output
+from undertow.core.plain_words import check_tensor, gradients_in_plain_words, in_plain_words
 
 __all__ = ["Classifier", "Groups", "Passes", "Scorer", "as_classifier", "margins_of"]
 
@@ -114,13 +115,14 @@ class Classifier:
 
         In bfloat16 products a margin is off by more than an attack moves it, and a radius says nothing.
         """
+        check_tensor(x)
         modules = [m for net in [self.net] if isinstance(net, nn.Module) for m in net.modules()]
         modules += [m for net in self.modules for m in net.modules()]
         was_training = [(module, module.training) for module in modules]
         try:
             for module in modules:
                 module.training = False
-            with torch.autocast(x.device.type, enabled=False):
+            with torch.autocast(x.device.type, enabled=False), gradients_in_plain_words():
                 scorer = self._scorer(x)
                 if check:
                     check_inputs(scorer, x, y)
@@ -148,8 +150,10 @@ class Classifier:
             seen = batch if trivial else (batch - mean) / std
             return function(_unit_norm(seen) if self.unit_norm else seen)
 
-        with torch.no_grad():
+        with torch.no_grad(), in_plain_words(x):
             sample = outputs(x[:1].expand(members, *x[:1].shape))
+        if not sample.is_floating_point():
+            raise ModelError(f"the network returns {sample.dtype}: attack its logits, not its decisions.")
         if sample.shape[:2] != (members, 1) or sample.ndim not in (2, 3):
             raise ModelError(
                 f"the network maps one sample to shape {tuple(sample.shape[1:])}; (B,) or (B, k) is needed"
@@ -245,7 +249,8 @@ def _unit_norm(batch: Tensor) -> Tensor:
 
 
 def _one_member(net: Net) -> Net:
-    return lambda x: picked_output(net(x[0])).unsqueeze(0)
+    # A copy goes in: a network that works in place on its input would change the samples.
+    return lambda x: picked_output(net(x[0].clone())).unsqueeze(0)
 
 
 def _like_sample(value: float | Sequence[float] | Tensor, sample: Tensor, name: str) -> Tensor:

@@ -43,7 +43,7 @@ def check_inputs(scorer: Scorer, x: Tensor, y: Tensor | None) -> None:
     if not torch.allclose(first[:, :64], again, rtol=1e-4, atol=1e-4 * float(first.abs().amax())):
         raise ModelError(
             "the network gives different outputs for the same input, and an attack would measure noise: "
-            "remove the randomness, or fix its seed inside forward"
+            "remove the randomness, or fix its seed inside forward; a layer in train mode needs net.eval()"
         )
     _warn_about_probabilities(scorer, first, y)
 

@@ -41,7 +41,9 @@ def bring_data(store: Store, studies: Sequence[StudyConfig], console: Console) -
 
 def files_of(trials: Iterable[TrialConfig]) -> dict[str, tuple[RawFile, ...]]:
     """Data set → those of its files that the trials read."""
-    asked = {each for trial in trials for each in trial.data.files_read(trial.probe.split)}
+    asked = {
+        each for trial in trials for split in trial.probe.splits for each in trial.data.files_read(split)
+    }
     wanted: dict[str, dict[str, RawFile]] = {}
     for name, split in sorted(asked):
         wanted.setdefault(name, {}).update({file.name: file for file in CATALOGUE[name].files_for(split)})

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import time
 import warnings
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from torch import Tensor, nn
 
 from undertow.cli.checkpoints import network_from, samples_from
 from undertow.cli.json_output import print_json
-from undertow.cli.measured_radii import Say, finite, radii_within
-from undertow.core.adapting import MeasuredElsewhere
+from undertow.cli.measured_radii import attacked_within, finite, proved_within, radii_told
+from undertow.cli.measured_seams import profile_within
+from undertow.core.adapting import Adapted, MeasuredElsewhere
 from undertow.core.deadline import Deadline, TimeUp
 from undertow.core.errors import UndertowError
+from undertow.core.outputs import picked_output
+from undertow.core.scoring import margins_of
+from undertow.core.token_inputs import last_tokens
 from undertow.jacobian.preconditions import prepare
 from undertow.measures.margins import margins
 from undertow.measures.rank import stable_rank
-from undertow.measures.seam_profile import SeamProfileResult, seam_profile
+from undertow.measures.seam_profile import SeamProfileResult
 from undertow.report.measured_page import write_page
 
 __all__ = ["Measured", "measure_checkpoint"]
 
-_FEW = 2  # samples that tell what the others will take
+T = TypeVar("T")
+_SHARES = {"seam profile": 0.5, "attacks": 0.75, "ranks": 0.85, "normalised margin": 0.9}
+"""By which share of --seconds each is to have ended; proofs have what is left, as they may take any time."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Measured:
     checkpoint: str
     samples: int
     space: str
-    energy: float
+    energy: float | None
     status: str
     seams: list[dict[str, Any]]
     ranks: dict[str, dict[str, float]]
@@ -64,15 +69,17 @@ def measure_checkpoint(
     html: Path | None,
 ) -> int:
     """Measure, print, and write the page where one is asked for."""
+    begun = time.perf_counter()
     net = network_from(checkpoint, model)
     x, y = samples_from(data, net, points=points)
+    clock = _Clock(max(limit / 2, limit - (time.perf_counter() - begun)))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", MeasuredElsewhere)
-        profile, found = _measured(checkpoint, net, x, y, radii=radii, seams=seams, rtol=rtol, limit=limit)
+        profile, found = _measured(checkpoint, net, x, y, radii=radii, seams=seams, rtol=rtol, clock=clock)
     told = list(dict.fromkeys(str(each.message) for each in said if each.category is MeasuredElsewhere))
     found.notes[:0] = told[:1]
     if html is not None:
-        write_page(html, asdict(found), profile.figure())
+        write_page(html, asdict(found), None if profile is None else profile.figure())
     if as_json:
         print_json(asdict(found))
     else:
@@ -89,76 +96,82 @@ def _measured(
     radii: int,
     seams: tuple[str, ...],
     rtol: float,
-    limit: float,
-) -> tuple[SeamProfileResult, Measured]:
-    notes: list[str] = []
-    seconds: dict[str, float] = {}
-    say = Console(stderr=True, highlight=False, markup=False).print
-    begun = time.perf_counter()
-    profile = _profile(net, x, seams, rtol, limit=limit / 2, say=say)
-    seconds["seam profile"] = time.perf_counter() - begun
-    if profile.samples < len(x):
-        notes.append(
-            f"All {len(x)} samples would take longer than --seconds {limit:g} allows: seams are on two."
-        )
-    ranks = {
-        name: {"value": float(rank), "error": float(rank.error)} for name, rank in stable_rank(net).items()
-    }
+    clock: _Clock,
+) -> tuple[SeamProfileResult | None, Measured]:
+    notes, say = clock.notes, Console(stderr=True, highlight=False, markup=False).print
     if y is None:
         notes.append("Without labels, margins and radii are those of the network's own decisions.")
         y = _decisions(net, x)
-    own = _tried(lambda: _margins(net, x, y), "margins", notes, seconds)
+    own = clock.tried("margins", lambda _: _margins(net, x, y))
+    profile, left_out = clock.timed(
+        "seam profile",
+        lambda seconds: profile_within(
+            net, x, seams, rtol, seconds=seconds, at_most=clock.left("attacks"), say=say
+        ),
+    )
+    notes += left_out
+    attacked = proved = None
     few = slice(0, radii)
-    rest = max(limit / 4, limit - (time.perf_counter() - begun))
-    bracket = None
     if radii:
-        say(f"radii of {min(radii, len(x))} samples: at most about {rest:.3g} s.")
-        work = partial(radii_within, net, x[few], y[few], seconds=rest, say=say)
-        bracket = _tried(work, "radii", notes, seconds)
-    if bracket is not None and bracket["share_proved"] == 0:
-        notes.append(
-            "No radius is proved: a proof takes longer than --seconds allows, or is not known for this network."
+        attacked = clock.tried(
+            "attacks", lambda seconds: attacked_within(net, x[few], y[few], seconds=seconds)
         )
+        if attacked is not None and not attacked:
+            notes.append("No radii: one sample's takes longer than --seconds allows.")
+    ranks = clock.tried("ranks", lambda _: stable_rank(net)) or {}
+    if own is not None:
+        own["normalised"] = clock.tried("normalised margin", lambda _: _normalised(net, x, y))
+    if attacked:
+        say(f"proofs of radii: at most {clock.left('proofs'):.2g} s.")
+        proved = clock.tried("proofs", lambda seconds: proved_within(net, x[few], y[few], seconds=seconds))
+        if not any(bool(each.proved.any()) for each in proved or ()):
+            notes.append(
+                "No radius is proved: a proof takes longer than --seconds allows, or is not known for this network."
+            )
     return profile, Measured(
         checkpoint=str(checkpoint),
-        samples=profile.samples,
-        space=profile.space,
-        energy=profile.energy,
-        status=profile.status.sentence,
-        seams=profile.frame().to_dicts(),
-        ranks=ranks,
+        samples=0 if profile is None else profile.samples,
+        space="" if profile is None else profile.space,
+        energy=None if profile is None else profile.energy,
+        status="" if profile is None else profile.status.sentence,
+        seams=[] if profile is None else profile.frame().to_dicts(),
+        ranks={name: {"value": float(rank), "error": float(rank.error)} for name, rank in ranks.items()},
         margins=own,
-        radii=bracket,
+        radii=radii_told(attacked or (), proved or (), asked=min(radii, len(x))),
         notes=notes,
-        seconds={name: round(value, 3) for name, value in seconds.items()},
+        seconds={name: round(value, 3) for name, value in clock.seconds.items()},
     )
 
 
-def _profile(
-    net: nn.Module, x: Tensor, seams: tuple[str, ...], rtol: float, *, limit: float, say: Say
-) -> SeamProfileResult:
-    """On all samples, or, where the time is not enough for them, on two."""
-    begun = time.perf_counter()
-    profile = seam_profile(net, x[:_FEW], seams=seams or None, rtol=rtol)
-    took = time.perf_counter() - begun
-    if len(x) > _FEW:
-        most = min(limit, took * len(x) / _FEW)
-        say(f"seams: {_FEW} of {len(x)} samples took {took:.2g} s; all of them take {most:.2g} s at most.")
-        with suppress(TimeUp), Deadline(limit):
-            profile = seam_profile(net, x, seams=seams or None, rtol=rtol)
-    return profile
+class _Clock:
+    """What each measure may take and has taken; what has no time, or fails, is a note."""
 
+    def __init__(self, limit: float) -> None:
+        self.limit, self.begun = limit, time.perf_counter()
+        self.notes: list[str] = []
+        self.seconds: dict[str, float] = {}
 
-def _tried(work: Any, name: str, notes: list[str], seconds: dict[str, float]) -> Any:
-    """What is measured, or nothing and a note that says why."""
-    begun = time.perf_counter()
-    try:
-        return work()
-    except UndertowError as error:
-        notes.append(f"No {name}: {error}")
+    def left(self, name: str) -> float:
+        """Seconds until this one is to have ended; at least a second, in which small networks are done with."""
+        return max(1.0, self.begun + _SHARES.get(name, 1.0) * self.limit - time.perf_counter())
+
+    def timed(self, name: str, work: Callable[[float], T]) -> T:
+        begun = time.perf_counter()
+        try:
+            return work(self.left(name))
+        finally:
+            self.seconds[name] = time.perf_counter() - begun
+
+    def tried(self, name: str, work: Callable[[float], T]) -> T | None:
+        """What is measured, or nothing and a note that says why."""
+        try:
+            with Deadline(self.left(name)):
+                return self.timed(name, work)
+        except UndertowError as error:
+            self.notes.append(f"No {name}: {error}")
+        except TimeUp:
+            self.notes.append(f"No {name} within --seconds.")
         return None
-    finally:
-        seconds[name] = time.perf_counter() - begun
 
 
 def _decisions(net: nn.Module, x: Tensor) -> Tensor:
@@ -169,32 +182,52 @@ def _decisions(net: nn.Module, x: Tensor) -> Tensor:
 
 
 def _margins(net: nn.Module, x: Tensor, y: Tensor) -> dict[str, float | None]:
+    """Of the scores as they are; what they are worth by the size of the weights takes longer, see ``_normalised``."""
     f, points = prepare(net, x, None)
-    assert isinstance(f, nn.Module)
-    found = margins(f, points, y)
-    values = found.value.double()
+    with torch.no_grad():
+        values = margins_of(f(points).reshape(len(x), -1).double(), y, "auto")[0]
     return {
-        "smallest": float(found.smallest),
+        "smallest": float(values.min()),
         "median": float(values.median()),
-        "normalised": finite(found.normalised),
         "share_right": float((values > 0).double().mean()),
     }
 
 
+def _normalised(net: nn.Module, x: Tensor, y: Tensor) -> float | None:
+    f, points = prepare(net, x, None)
+    assert isinstance(f, nn.Module)
+    if not (isinstance(f, Adapted) and f.entry is not None):
+        return finite(margins(f, points, y).normalised)
+    # Tokens: the network as it stands takes any number of them.
+    output = (lambda given: last_tokens(picked_output(given, None), None)) if f.last else None
+    return finite(margins(net, x, y, output=output).normalised)
+
+
 def _print(found: Measured, html: Path | None) -> None:
     console = Console(highlight=False)
-    table = Table("seam", "ϱ", "± numerical", "± sampling", "S(head)", "S(tail)", pad_edge=False, box=None)
+    table = Table(
+        Column("seam", overflow="fold"),
+        "ϱ",
+        "± numerical",
+        "± sampling",
+        "S(head)",
+        "S(tail)",
+        pad_edge=False,
+        box=None,
+    )
     for row in found.seams:
         numbers = ("co_correlation", "error", "standard_error", "energy_head", "energy_tail")
         table.add_row(escape(row["seam"]), *(f"{row[name]:.3g}" for name in numbers))
-    console.print(table)
-    console.print(f"S(net) = {found.energy:.4g} on {found.samples} samples. {found.status}", markup=False)
+    if found.energy is not None:
+        console.print(table)
+        console.print(f"S(net) = {found.energy:.4g} on {found.samples} samples. {found.status}", markup=False)
     if found.space:
         console.print(f"Perturbations are measured at {found.space}.", markup=False)
-    ranks = Table("weight", "stable rank", pad_edge=False, box=None)
+    ranks = Table(Column("weight", overflow="fold"), "stable rank", pad_edge=False, box=None)
     for name, rank in found.ranks.items():
         ranks.add_row(escape(name), f"{rank['value']:.4g}")
-    console.print(ranks)
+    if found.ranks:
+        console.print(ranks)
     for title, own in (("margins", found.margins), ("radii (L2)", found.radii)):
         if own is not None:
             words = ", ".join(

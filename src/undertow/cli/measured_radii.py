@@ -1,10 +1,11 @@
-"""Radii of one network within a time: proved where that is affordable, attacked where it is not."""
+"""Radii of one network within a time: attacked first, which is quick, and proved with what is left."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -12,58 +13,71 @@ from torch import Tensor, nn
 
 from undertow.adversary.robustness import Robustness, robustness
 from undertow.core.deadline import Deadline, TimeUp
+from undertow.core.enclosing import rows_of
 from undertow.jacobian.preconditions import prepare
 
-__all__ = ["finite", "radii_within"]
-
-Say = Callable[[str], None]
+__all__ = ["attacked_within", "finite", "proved_within", "radii_told"]
 
 
-def radii_within(
-    net: nn.Module, x: Tensor, y: Tensor, *, seconds: float, say: Say
-) -> dict[str, float | int | None]:
-    """Brackets of as many samples as the time allows, the first one by itself to learn what the others will take.
-
-    Where a proof for one sample takes longer than that, there is none: attacks and estimates alone, which are quick.
-    """
-    begun = time.perf_counter()
-    found: list[Robustness] = []
-    try:
-        with Deadline(seconds):
-            found.append(robustness(net, x[:1], y[:1], shorten=False))
-            each = time.perf_counter() - begun
-            more = min(len(x) - 1, int((seconds - each) / each))
-            if more:
-                say(
-                    f"radii: the first of {len(x)} samples took {each:.2g} s, {more} more take {more * each:.2g} s."
-                )
-                found.append(robustness(net, x[1 : 1 + more], y[1 : 1 + more], shorten=False))
-    except TimeUp:
-        say(f"radii: a proof did not end within {seconds:.3g} s." if not found else "radii: the time is up.")
-    if not found:
-        found = [_attacked(net, x, y)]
-    return _told(found, asked=len(x))
-
-
-def _attacked(net: nn.Module, x: Tensor, y: Tensor) -> Robustness:
-    """Without a proof: a function's operations are not looked into."""
+def attacked_within(net: nn.Module, x: Tensor, y: Tensor, *, seconds: float) -> list[Robustness]:
+    """Fast attacks and estimates, without a proof, on as many samples as the time allows."""
     f, points = prepare(net, x, None)
-    return robustness(lambda inputs: f(inputs), points, y, shorten=False)
+    apart = rows_of(f, slice(0, 1)) is not f  # samples have rows of their own, and are attacked one by one
+
+    def attack(part: slice) -> Robustness:
+        own = rows_of(f, part)  # a function's operations are not looked into, so that nothing is proved
+        return robustness(lambda inputs: own(inputs), points[part], y[part], attack="fast")
+
+    return _one_then_others(attack, len(x), seconds, most=1 if apart else len(x))
 
 
-def _told(found: list[Robustness], *, asked: int) -> dict[str, float | int | None]:
-    attacked, certified, estimate, proved = (
-        torch.cat([getattr(each, name).flatten() for each in found])
-        for name in ("attacked", "certified", "estimate", "proved")
-    )
+def proved_within(net: nn.Module, x: Tensor, y: Tensor, *, seconds: float) -> list[Robustness]:
+    """Brackets from both sides of as many samples as the time allows: the first ones, or none.
+
+    Where the first takes more than a third of it, few others would follow, and it is given up.
+    """
+
+    def bracket(part: slice) -> Robustness:
+        return robustness(net, x[part], y[part], shorten=False)
+
+    return _one_then_others(bracket, len(x), seconds, most=len(x), first=seconds / 3)
+
+
+def _one_then_others(
+    work: Callable[[slice], Robustness], count: int, seconds: float, *, most: int, first: float = math.inf
+) -> list[Robustness]:
+    """The first sample by itself, to learn what the others will take; these at once, or at ``most`` so many."""
+    begun, found = time.perf_counter(), list[Robustness]()
+    with suppress(TimeUp), Deadline(seconds):
+        with Deadline(min(first, seconds)):
+            found.append(work(slice(0, 1)))
+        each = max(time.perf_counter() - begun, 1e-6)
+        end = 1 + min(count - 1, int((seconds - each) / each))
+        for begin in range(1, end, most):
+            found.append(work(slice(begin, min(begin + most, end))))
+    return found
+
+
+def radii_told(
+    attacked: Sequence[Robustness], proved: Sequence[Robustness], *, asked: int
+) -> dict[str, float | int | None] | None:
+    """What all samples have; both sides of one that was proved come from there. None where there is no sample."""
+    if not attacked and not proved:
+        return None
+    known = sum(len(each.attacked) for each in proved)
+
+    def every(name: str) -> Tensor:
+        without = [getattr(each, name) for each in attacked] or [torch.zeros(0)]
+        return torch.cat([*(getattr(each, name) for each in proved), torch.cat(without)[known:]])
+
     return {
-        "samples": len(attacked),
+        "samples": len(every("attacked")),
         "asked": asked,
-        "attacked_median": finite(attacked.median()),
-        "attacked_smallest": finite(attacked.min()),
-        "certified_median": finite(certified.median()),
-        "share_proved": float(proved.double().mean()),
-        "estimate_median": finite(estimate.median()),
+        "attacked_median": finite(every("attacked").median()),
+        "attacked_smallest": finite(every("attacked").min()),
+        "certified_median": finite(every("certified").median()),
+        "share_proved": float(every("proved").double().mean()),
+        "estimate_median": finite(every("estimate").median()),
     }
 
 

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.enclosing import Enclosing
-from undertow.core.errors import InputError, ModelError, UndertowError
+from undertow.core.errors import InputError, ModelError
 from undertow.core.outputs import OutputChoice, picked_output
+from undertow.core.plain_words import in_plain_words
 from undertow.core.token_inputs import embedding_of, last_tokens
 
-__all__ = ["Adapted", "MeasuredElsewhere", "adapted", "plain_words"]
+__all__ = ["Adapted", "MeasuredElsewhere", "adapted"]
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -165,12 +166,8 @@ def _checked_extras(extras: Mapping[str, Any] | None, x: Tensor) -> dict[str, An
 def _from_embedding(
     net: nn.Module, tokens: Tensor, output: OutputChoice, extras: dict[str, Any]
 ) -> tuple[nn.Module, Tensor]:
-    try:
+    with in_plain_words(tokens):
         entry, vectors = embedding_of(net, tokens, extras)
-    except UndertowError:
-        raise
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        raise ModelError(plain_words(error, tokens)) from error
     made = Adapted(net, output=output, extras=extras, tokens=tokens, entry=entry)
     with torch.no_grad():
         logits = made.take(torch.zeros(1, dtype=torch.int64))(vectors[:1])
@@ -203,16 +200,6 @@ def _returns_tensor(net: nn.Module, x: Tensor) -> bool:
             for name, buffer in net.named_buffers():
                 if name in buffers and not torch.equal(buffer, buffers[name]):
                     buffer.copy_(buffers[name])
-
-
-def plain_words(error: BaseException, x: Tensor) -> str:
-    """What a network said when it was given x, as a sentence with what to try."""
-    said = str(error).strip().splitlines()
-    return (
-        f"the network cannot take x of shape {tuple(x.shape)} and dtype {x.dtype}: compare them with what it was "
-        "trained on, and pass what else it needs for each sample as extras={'name': rows}. It says: "
-        f"{type(error).__name__}: {said[0] if said else ''}"
-    )
 
 
 def _tell(sentence: str) -> None:

@@ -32,6 +32,7 @@ from undertow.core.errors import InputError, nearest
 
 __all__ = [
     "Loss",
+    "each_loss",
     "gaps",
     "labels_of_classes",
     "log_loss_gradient",
@@ -52,10 +53,19 @@ def mean_loss(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
     >>> mean_loss(torch.tensor([[0.0], [0.0]]), torch.tensor([1.0, -1.0]), "logistic").item()
     0.6931471824645996
     """
+    return each_loss(logits, y, loss).mean(dim=-1)
+
+
+def each_loss(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
+    """The loss of every sample, shape (…, N), in the logits' precision.
+
+    >>> each_loss(torch.tensor([[0.0], [3.0]]), torch.tensor([1.0, 1.0]), "square").tolist()
+    [0.5, 2.0]
+    """
     if loss == "square":
-        return (_misses(logits, y).square().sum(dim=-1) / 2).mean(dim=-1)
+        return _misses(logits, y).square().sum(dim=-1) / 2
     q = gaps(logits, y, loss)
-    return (torch.exp(-q) if loss == "exponential" else -functional.logsigmoid(q)).mean(dim=-1)
+    return torch.exp(-q) if loss == "exponential" else -functional.logsigmoid(q)
 
 
 def loss_gradient(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:

@@ -11,7 +11,7 @@ from torch.func import functional_call, vmap
 
 from undertow.core.compiling import compiled
 
-__all__ = ["convolves", "first_unlike", "one_after_another", "over_members"]
+__all__ = ["convolves", "first_unlike", "mostly_convolves", "one_after_another", "over_members"]
 
 State = Mapping[str, Tensor]
 _CONVOLUTIONS = (nn.modules.conv._ConvNd,)
@@ -72,6 +72,16 @@ def over_members(
 def convolves(template: nn.Module) -> bool:
     """Whether the network has a convolution."""
     return any(isinstance(module, _CONVOLUTIONS) for module in template.modules())
+
+
+def mostly_convolves(template: nn.Module) -> bool:
+    """Whether convolutions hold more weights than everything else.
+
+    >>> mostly_convolves(nn.Sequential(nn.Conv1d(1, 4, 5), nn.Linear(4, 2)))
+    True
+    """
+    convolving = sum(each.weight.numel() for each in template.modules() if isinstance(each, _CONVOLUTIONS))
+    return 2 * convolving > sum(parameter.numel() for parameter in template.parameters())
 
 
 def one_after_another(

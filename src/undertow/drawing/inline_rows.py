@@ -26,4 +26,4 @@ def inline_rows(rows: list[dict[str, Any]]) -> altair.InlineData:
     >>> list(altair.vconcat(chart, chart).to_dict()["datasets"].values())
     [[{'x': 1}]]
     """
-    return altair.InlineData(values=_Rows(rows))
+    return altair.InlineData(values=_Rows(rows))  # type: ignore[no-untyped-call]

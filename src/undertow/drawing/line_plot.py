@@ -43,6 +43,7 @@ class LinePlot:
         points: Whether points show where the values are.
         interval: Of the median, as ``median_interval``: then lines are medians and bands their intervals. Without
             it lines are means, and bands from the smallest seed to the largest.
+        band: Whether the spread over seeds is drawn at all.
         size: Width and height of a panel.
     """
 
@@ -62,6 +63,7 @@ class LinePlot:
     rules: Sequence[float] = ()
     points: bool = False
     interval: Interval | None = None
+    band: bool = True
     size: tuple[int, int] = (340, 240)
 
     def draw(self, tidy: polars.DataFrame) -> altair.TopLevelMixin:
@@ -74,11 +76,12 @@ class LinePlot:
             return up.channel(altair.Y, end, tidy["value"].cast(polars.Float64))
 
         apart = [altair.Detail(f"{self.dash}:N")] if self.dash else []
+        band = base.mark_area(opacity=0.12).encode(
+            vertical("low"), altair.Y2("high:Q"), *apart, tooltip=told(self._kind)
+        )
         layers = [
             *map(rule, self.rules),
-            base.mark_area(opacity=0.12).encode(
-                vertical("low"), altair.Y2("high:Q"), *apart, tooltip=told(self._kind)
-            ),
+            *([band] if self.band else []),
             base.mark_line(strokeWidth=1.6).encode(
                 vertical("mean"), *self._dashed(tidy), tooltip=told(self._kind)
             ),
@@ -161,7 +164,7 @@ class LinePlot:
         return [*told(*kinds), *numbers, *told("seeds:Q")]
 
     def _text(self, seeds: Sequence[int]) -> str | list[str]:
-        spread = mean_of_seeds(seeds)
+        spread = mean_of_seeds(seeds, band=self.band)
         if self.interval and min(seeds) > 1:
             coverage = (self.interval([0.0] * min(seeds)) or (0.0, 0.0, 0.0))[2]
             many = mean_of_seeds(seeds, band=False).replace("mean", "median")

@@ -19,9 +19,11 @@ def profile_by_depth(frame: polars.DataFrame, words: str = "") -> altair.TopLeve
     """ϱ over depth with its error, and below it both energies; a row of ``frame`` for each seam."""
     order = frame["seam"].to_list()
     rho, share, low = polars.col("co_correlation"), polars.col("standard_error"), polars.col("error")
-    rows = frame.with_columns(
-        low=(rho - share.fill_nan(0) - low).clip(0, 1), high=(rho + share.fill_nan(0) + low).clip(0, 1)
-    ).to_dicts()
+    rows = _drawable(
+        frame.with_columns(
+            low=(rho - share.fill_nan(0) - low).clip(0, 1), high=(rho + share.fill_nan(0) + low).clip(0, 1)
+        )
+    )
     width = max(240, 34 * len(order))
     across: Any = altair.X("seam:N", sort=order, title=None, axis=altair.Axis(labelAngle=-40))
     base = altair.Chart(inline_rows(rows)).properties(width=width, height=150)
@@ -69,7 +71,7 @@ def profile_over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
     order = own["seam"].unique(maintain_order=True).to_list()
     steps = own["epoch"].n_unique() < own["step"].n_unique()
     across = "step" if steps else "epoch"
-    rows = own.select(across, "seam", "value", "error").to_dicts()
+    rows = _drawable(own.select(across, "seam", "value", "error"))
     chart = (
         altair.Chart(inline_rows(rows))
         .mark_rect()
@@ -87,3 +89,9 @@ def profile_over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
     )
     drawn: altair.TopLevelMixin = chart
     return drawn
+
+
+def _drawable(frame: polars.DataFrame) -> list[dict[str, Any]]:
+    """The rows without what a page's numbers do not have: infinite errors, and those of a single sample."""
+    floats = polars.col(polars.Float64)
+    return frame.with_columns(polars.when(floats.is_finite()).then(floats)).to_dicts()

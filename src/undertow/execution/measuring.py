@@ -6,14 +6,16 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from undertow.config.trial import TrialConfig
 from undertow.core.precision import matmul_precision
+from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
-from undertow.measures.reading import Measure, StackedMeasure, informed
+from undertow.measures.reading import Measure, Reading, StackedMeasure, informed
 from undertow.probe.batched import all_preserved, readings_of_members
 from undertow.probe.records import Record
 from undertow.probe.schedule import Schedule
@@ -28,22 +30,38 @@ _TOLD = Schedule("log")
 
 
 class GroupMeasures:
-    """What is measured of the networks that a trainer holds, on points that are put on its device once.
+    """What is measured of the networks that a trainer holds, each on its points, which are put on its device once.
 
     The trainer must stand at the start of training: measures with a memory begin there. ``seconds`` is what each
     measure has taken so far, by its name.
     """
 
-    def __init__(self, trials: Sequence[TrialConfig], points: Dataset, trainer: Trainer) -> None:
+    def __init__(
+        self,
+        trials: Sequence[TrialConfig],
+        points: Mapping[Split | None, Sequence[Dataset]],
+        trainer: Trainer,
+    ) -> None:
         self._trials, self._trainer = trials, trainer
         self._made: dict[int, nn.Module] = {}
-        self._x, self._y = points.x.to(trainer.data[0]), points.labels.to(trainer.device)
-        pairs = [(informed(measure, points.details), every) for measure, every in trials[0].probe.build()]
+        probe = trials[0].probe
+        # Of every measure and network: networks on the same points are measured together.
+        self._sets = [[id(each) for each in points[split]] for split in probe.splits]
+        like = trainer.data(0)[0]
+        self._points = {
+            id(each): (each.x.to(like), each.labels.to(like.device))
+            for split in dict.fromkeys(probe.splits)
+            for each in points[split]
+        }
+        pairs = probe.build()
         self._schedules = [
             Schedule(every, steps_per_epoch=max(trainer.steps_per_epoch, 1)) for _, every in pairs
         ]
-        self._measures = [self._followed(measure) for measure, _ in pairs]
-        self._limits = [each.get("limit") for each in trials[0].probe.measures]
+        self._measures = [
+            self._followed(measure, points[split])
+            for (measure, _), split in zip(pairs, probe.splits, strict=True)
+        ]
+        self._names, self._limits = probe.names, [each.get("limit") for each in probe.measures]
         self.observes = any(True for _ in self._observing())
         self.seconds: dict[str, float] = {}
         self._seen = [-1] * len(trials)  # each network's steps when it was last measured
@@ -56,14 +74,15 @@ class GroupMeasures:
         if trainer.revocable:
             self._remember()
 
-    def _followed(self, measure: Measure) -> Measure | list[Measure]:
-        """The measure, or one tracker per network where it has a memory of the training."""
-        if not remembers(measure):
-            return measure
-        x, y = self._trainer.data
+    def _followed(self, measure: Measure, points: Sequence[Dataset]) -> list[Measure]:
+        """The measure of each network, told what its data know, or a tracker where it has a memory of the training."""
+        told = {id(each): informed(measure, each.details) for each in points}
+        own = [told[id(each)] for each in points]
+        if not remembers(own[0]):
+            return own
         return [
-            begin_tracking(measure, self._trainer.network(index), x, y, learning_rate=rate)
-            for index, rate in enumerate(self._trainer.first_rates())
+            begin_tracking(each, self._trainer.network(index), *self._trainer.data(index), learning_rate=rate)
+            for index, (each, rate) in enumerate(zip(own, self._trainer.first_rates(), strict=True))
         ]
 
     def next(self, step: int) -> int:
@@ -89,7 +108,7 @@ class GroupMeasures:
         self._trainer.show()
         steps = self._trainer.taken()
         for measure in self._measures:
-            for index, (own, taken) in enumerate(zip(_each(measure), steps, strict=False)):
+            for index, (own, taken) in enumerate(zip(measure, steps, strict=True)):
                 if isinstance(own, Tracked) and own.observes and taken is not None:
                     if not taken.accepted:
                         own.tracker.restore(self._before[id(own)])
@@ -114,14 +133,14 @@ class GroupMeasures:
         running = [index for index, runs in enumerate(self._trainer.running()) if runs]
         if not self._trainer.apart and not self._by_level:
             return self._read(running, ended=ended)
-        records = bytearray()
-        now = self._present_levels()
+        records, now = bytearray(), self._present_levels()
+        levels = None if now is None else (self._levels.tolist(), now.tolist())
         steps, finished = self._trainer.steps(), self._trainer.finished()
         # Those that went back, or ended before, stand where they have been measured already.
         moved = [index for index in running if self._seen[index] != steps[index]]
         alike: dict[tuple[int, bool, tuple[bool, ...]], list[int]] = {}
         for index in moved:
-            due = tuple(self._has_passed(place, index, now) for place in range(len(self._schedules)))
+            due = tuple(self._has_passed(place, index, levels) for place in range(len(self._schedules)))
             alike.setdefault((steps[index], finished[index], due), []).append(index)
         for (_, last, passed), members in sorted(alike.items()):
             records += self._read(members, ended=last, passed=passed, now=now)
@@ -135,13 +154,13 @@ class GroupMeasures:
         times = torch.tensor(self._trainer.log_time(), dtype=torch.float64)
         return torch.stack([self._trainer.log_loss(), times]) / math.log(10)
 
-    def _has_passed(self, place: int, member: int, now: Tensor | None) -> bool:
-        """Whether a measure taken by decades is due for this network."""
+    def _has_passed(self, place: int, member: int, levels: tuple[list[Any], list[Any]] | None) -> bool:
+        """Whether a measure taken by decades is due for this network, by the last levels and the present ones."""
         level = self._schedules[place].level
-        if level is None or now is None:
+        if level is None or levels is None:
             return False
-        row = 0 if level[0] == "loss" else 1
-        return self._schedules[place].passed(float(self._levels[row, place, member]), float(now[row, member]))
+        row, (last, now) = 0 if level == "loss" else 1, levels
+        return self._schedules[place].passed(last[row][place][member], now[row][member])
 
     def _read(
         self,
@@ -183,22 +202,40 @@ class GroupMeasures:
         together = self._trainer.together(self._network) if 1 < len(members) == len(self._trials) else None
         with contextlib.ExitStack() as stack:
             stack.enter_context(matmul_precision("float32"))
-            networks: Sequence[nn.Module] = ()
+            preserved = False
             for place in due:
-                measure, limit = self._measures[place], self._limits[place]
-                chosen = measure if callable(measure) else [measure[index] for index in members]
-                stacked = together if isinstance(measure, StackedMeasure) else None
-                if stacked is None and not networks:
-                    networks = [self._network(index) for index in members]
-                    stack.enter_context(all_preserved(networks))
-                name = _each(measure)[0].name
-                found = readings_of_members(chosen, stacked or networks, self._x[:limit], self._y[:limit])
-                for index, readings in zip(members, found, strict=True):
+                name = self._names[place]
+                stacked = together if self._reads_stacked(place) else None
+                if stacked is None and not preserved:
+                    stack.enter_context(all_preserved([self._network(index) for index in members]))
+                    preserved = True
+                found = self._readings(place, members, stacked)
+                for index in members:
                     trial = self._trials[index].id
-                    records += encode_all(Record(trial, step, epoch, name, *reading) for reading in readings)
+                    records += encode_all(
+                        Record(trial, step, epoch, name, *reading) for reading in found[index]
+                    )
                 self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
                 began = time.monotonic()
         return bytes(records)
+
+    def _reads_stacked(self, place: int) -> bool:
+        """Whether a measure can read all members on their stacked weights: they share its points."""
+        return isinstance(self._measures[place][0], StackedMeasure) and len(set(self._sets[place])) == 1
+
+    def _readings(
+        self, place: int, members: Sequence[int], stacked: Sequence[nn.Module] | None
+    ) -> dict[int, list[Reading]]:
+        """What a measure reads, of networks on the same points at once; ``stacked`` are all of them, if they may be."""
+        sets, limit, found = self._sets[place], self._limits[place], dict[int, list[Reading]]()
+        for points in dict.fromkeys(sets[index] for index in members):
+            alike = [index for index in members if sets[index] == points]
+            own = [self._measures[place][index] for index in alike]
+            networks = stacked or [self._network(index) for index in alike]
+            x, y = self._points[points]
+            chosen = own if isinstance(own[0], Tracked) else own[0]
+            found |= zip(alike, readings_of_members(chosen, networks, x[:limit], y[:limit]), strict=True)
+        return found
 
     def _network(self, index: int) -> nn.Module:
         """A member as a network of its own, on the weights themselves, made when it is first asked for."""
@@ -236,7 +273,7 @@ class GroupMeasures:
         """Give the trackers their tensors back, on the trainer's device."""
         if self._by_level:
             self._levels = state["levels"].clone().cpu()
-        here = {name: tensor.to(self._x.device) for name, tensor in state.items() if name != "levels"}
+        here = {name: tensor.to(self._trainer.device) for name, tensor in state.items() if name != "levels"}
         restore_all(self._keyed(), {name: t for name, t in here.items() if not name.startswith("before/")})
         self._before = {
             id(own): {
@@ -252,16 +289,12 @@ class GroupMeasures:
     def _observing(self) -> Iterator[Tracked]:
         """The trackers that are shown every step."""
         for measure in self._measures:
-            yield from (own for own in _each(measure) if isinstance(own, Tracked) and own.observes)
+            yield from (own for own in measure if isinstance(own, Tracked) and own.observes)
 
     def _keyed(self) -> dict[str, Measure]:
         """Every tracker by a name that no other has: the measure's place in the list, and the member."""
         return {
             f"{place}/{member}": own
             for place, measure in enumerate(self._measures)
-            for member, own in enumerate(_each(measure))
+            for member, own in enumerate(measure)
         }
-
-
-def _each(measure: Measure | list[Measure]) -> list[Measure]:
-    return measure if isinstance(measure, list) else [measure]

@@ -14,6 +14,7 @@ from undertow.core.enclosing import Enclosing, innermost, rows_of
 from undertow.core.errors import SeamError, nearest
 from undertow.core.networks import is_unmodified
 from undertow.core.outputs import OutputChoice, first_tensor, with_first_tensor
+from undertow.core.plain_words import in_plain_words
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.seam_checks import check_seam
 from undertow.jacobian.skipping import outputs_before, skipped
@@ -190,8 +191,9 @@ def chain(
     if x is not None:
         with leave_no_trace(net, device=x.device):
             net, x = adapted(net, x, output=output, extras=extras)
-            for name in names:
-                check_seam(net, name, x)
+            with in_plain_words(x):
+                for name in names:
+                    check_seam(net, name, x)
     elif output is not None or extras:
         raise SeamError("a network with an output to choose or extras is cut at samples: pass x as well.")
     slices = _sequential_slices(net, names)

@@ -34,19 +34,26 @@ Arithmetic = Callable[[], AbstractContextManager[object]]
 
 
 def head_norms(
-    net: nn.Module, x: Tensor, seams: Sequence[str], *, rtol: float = 1e-3, chunk: int | None = None
+    net: nn.Module,
+    x: Tensor,
+    seams: Sequence[str],
+    *,
+    rtol: float = 1e-3,
+    chunk: int | None = None,
+    arithmetic: Arithmetic = nullcontext,
 ) -> list[JacobianNorms]:
     """‖J‖₂ at every sample of the whole network, then of its heads behind each seam, from input to output.
 
     With k outputs, k backward passes through the whole network give the gradients at every seam on their way: all
-    heads cost what one does. The network has been checked, and k is at most ``MOST_OUTPUTS``.
+    heads cost what one does. The network has been checked, and k is at most ``MOST_OUTPUTS``. ``arithmetic`` gives the
+    context in which the network is computed.
 
     >>> net = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Tanh(), nn.Linear(1, 1, bias=False)).requires_grad_(False)
     >>> _ = net[0].weight.fill_(3.0), net[2].weight.fill_(2.0)
     >>> [round(norms.value.item(), 4) for norms in head_norms(net, torch.zeros(1, 1), ["0", "1"])]
     [6.0, 2.0, 2.0]
     """
-    heads = _Heads(net, x, tuple(seams))
+    heads = _Heads(net, x, tuple(seams), arithmetic)
     few = heads.at(torch.arange(1, device=x.device))
     plan = Plan.choose(few.operator(0), len(x), method="exact", rtol=rtol)
     if chunk is None:
@@ -190,10 +197,11 @@ class _HeadsAt:
         if draw not in known:
             noise = Noise(self.x.dtype, self.x.device, seed=draw)
             order = torch.randperm(len(self.x), generator=torch.Generator().manual_seed(0)).to(self.x.device)
+            given = self.arithmetic  # not ``self``, which keeps the result: nothing of the two would be freed
 
             @contextmanager
             def arithmetic() -> Iterator[None]:
-                with self.arithmetic(), noise.mode():
+                with given(), noise.mode():
                     yield
 
             moved = _HeadsAt(self.heads, self.index[order], noise(self.x[order]), arithmetic)

@@ -13,6 +13,7 @@ from undertow.jacobian.lanczos_vectors import WARM_NOISE, inverse_or_zero, ortho
 from undertow.jacobian.memory import filled_up
 from undertow.jacobian.operator import JacobianOperator, slow_to_resize
 from undertow.jacobian.overlaps import Overlaps
+from undertow.jacobian.replaying import Replayed
 
 __all__ = ["golub_kahan"]
 
@@ -78,6 +79,7 @@ class _Run:
         count, self.dimension = start.shape
         self.rtol = rtol
         self.operator = operator
+        self.normal = Replayed(operator.normal)
         self.adjoint = operator.out_size <= operator.in_size
         self.slow_to_resize = slow_to_resize(operator)
         self.max_steps = min(max_steps, self.dimension)
@@ -111,7 +113,7 @@ class _Run:
     def _gram(self, vector: Tensor) -> Tensor:
         """JᵀJ v, or JJᵀ v, in units that keep squares within float32's range."""
         if self.step > 0 and self.unit is None:
-            return self.operator.normal(vector)
+            return self.normal(vector)
         image = self.operator.vjp(vector) if self.adjoint else self.operator.jvp(vector)
         if self.step == 0:
             self._rescale_if_extreme(image)
@@ -284,7 +286,8 @@ class _Run:
             return
         waiting = torch.where(bounded, 1.2, self.log_target / log_p.clamp_min(0.1))
         factor = float(waiting.clamp(1.0, 1.4).median())
-        self.next_check = min(max(self.step + 2, math.ceil(self.step * factor)), self.max_steps)
+        pause = 4 if self.slow_to_resize else 2  # a look takes a GPU as long as a few steps
+        self.next_check = min(max(self.step + pause, math.ceil(self.step * factor)), self.max_steps)
 
     def _drop(self, good: Tensor) -> None:
         """Take finished samples out of the batch, once that pays for the copy, or for another size of batch."""
@@ -298,6 +301,7 @@ class _Run:
             self.wanted = torch.arange(unfinished, device=index.device)
             self.overlaps.take(index)
             self.operator = self.operator.take(index)
+            self.normal = Replayed(self.operator.normal)
             self.basis = self.basis[index]
             self.diagonal, self.off, self.largest = self.diagonal[index], self.off[index], self.largest[index]
             self.most, self.rounding = self.most[index], self.rounding[index]

@@ -14,6 +14,7 @@ from undertow.core.precision import matmul_precision
 from undertow.jacobian.factor import Factor
 from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in_chunks
+from undertow.jacobian.operator import JacobianOperator
 from undertow.jacobian.perturbation import Noise
 from undertow.jacobian.plan import Method, Plan, default_steps
 from undertow.jacobian.precisions import NetworkSamples, Precisions
@@ -98,6 +99,7 @@ def norms_at(
     **options: Any,
 ) -> JacobianNorms:
     """The norms at samples of a network that has been checked; options as in :func:`jacobian_norms`."""
+    samples = samples.quickest.decided
     x = samples.x
     first = samples.at(slice(0, 1))
     few = first.given
@@ -105,7 +107,7 @@ def norms_at(
     if few.constant:
         # A linear network: one Jacobian for all samples.
         return plan.measure(first, plan.starts(1, few, generator), None).expanded(len(x))
-    warm = warm_vectors(start, len(x), min(few.in_size, few.out_size), x)
+    warm = warm_vectors(start, len(x), min(few.in_size, few.out_size), few)
     starts = plan.starts(len(x), few, generator)
     if chunk is None:
         graph = 0 if samples.structured else 4 * graph_bytes(samples.f, x)
@@ -144,7 +146,9 @@ def matrix_norm(matrix: Tensor, *, rtol: float = 1e-6, risk: float = 1e-6) -> Ja
     return plan.measure(Precisions(operator, moved, None), plan.starts(1, operator, None), None)
 
 
-def warm_vectors(start: JacobianNorms | Tensor | None, count: int, small: int, x: Tensor) -> Tensor | None:
+def warm_vectors(
+    start: JacobianNorms | Tensor | None, count: int, small: int, like: Tensor | JacobianOperator
+) -> Tensor | None:
     """The vectors of an earlier result for as many samples of the same size, or an error that says what differs."""
     if start is None:
         return None
@@ -156,4 +160,4 @@ def warm_vectors(start: JacobianNorms | Tensor | None, count: int, small: int, x
             f"start holds vectors of shape {tuple(vectors.shape)}, but these samples need {(count, small)}: "
             "warm starts need the same samples and the same sizes."
         )
-    return vectors.to(dtype=x.dtype, device=x.device)
+    return vectors.to(dtype=like.dtype, device=like.device)

@@ -79,26 +79,32 @@ class AutogradOperator:
     forward pass every time.
 
     ``arithmetic`` gives the context in which the network and all products are computed: in float64, or with noise.
+    ``products`` is the precision of vectors and, where layers know how, of products, if that is not the network's own.
     """
 
     constant = False
 
     def __init__(
-        self, f: Network, x: Tensor, *, arithmetic: Callable[[], AbstractContextManager[object]] = nullcontext
+        self,
+        f: Network,
+        x: Tensor,
+        *,
+        arithmetic: Callable[[], AbstractContextManager[object]] = nullcontext,
+        products: torch.dtype | None = None,
     ) -> None:
-        self._f = f
+        self._f, self._products = f, products
         self._x = x.detach()
         self._arithmetic = arithmetic
         # operators outlive the call that made them
         with torch.inference_mode(False), torch.enable_grad(), arithmetic():
             self._leaf = self._x.clone().requires_grad_()
             # A copy goes in, because the network may work in place on its input.
-            with LeanDerivatives():
+            with LeanDerivatives(products):
                 self._output = f(self._leaf.clone())
         self.batch = x.shape[0]
         self.in_size = x[0].numel()
         self.out_size = self._output[0].numel()
-        self.dtype = self._output.dtype
+        self.dtype = products or self._output.dtype
         self.device = x.device
         self._pullback: tuple[Tensor, Tensor] | None = None
         self._forward_mode: bool | None = None  # decided at the first product
@@ -107,10 +113,10 @@ class AutogradOperator:
         if not self._output.requires_grad:
             return torch.zeros(self.batch, self.in_size, dtype=self.dtype, device=self.device)
         with self._arithmetic():
-            gradient = _gradient(self._output, self._leaf, cotangent.view_as(self._output))
+            gradient = _gradient(self._output, self._leaf, cotangent.to(self._output).view_as(self._output))
         if gradient is None:
             return torch.zeros(self.batch, self.in_size, dtype=self.dtype, device=self.device)
-        return gradient.reshape(self.batch, -1)
+        return gradient.reshape(self.batch, -1).to(self.dtype)
 
     def jvp(self, tangent: Tensor) -> Tensor:
         if not self._output.requires_grad:
@@ -148,15 +154,16 @@ class AutogradOperator:
                 self._pullback = (cotangent, torch.zeros_like(self._leaf) if product is None else product)
         cotangent, pulled = self._pullback
         with self._arithmetic():
-            image = _gradient(pulled, cotangent, tangent.view_as(pulled)) if pulled.requires_grad else None
+            vector = tangent.to(pulled).view_as(pulled)
+            image = _gradient(pulled, cotangent, vector) if pulled.requires_grad else None
         if image is None:
             return torch.zeros(self.batch, self.out_size, dtype=self.dtype, device=self.device)
-        return image.reshape(self.batch, -1)
+        return image.reshape(self.batch, -1).to(self.dtype)
 
     def _jvp_by_forward_mode(self, tangent: Tensor) -> Tensor:
         try:
             with torch.no_grad(), forward_ad.dual_level(), self._arithmetic():
-                dual = forward_ad.make_dual(self._x.clone(), tangent.view_as(self._x))  # type: ignore[no-untyped-call]
+                dual = forward_ad.make_dual(self._x.clone(), tangent.to(self._x).view_as(self._x))  # type: ignore[no-untyped-call]
                 image: Tensor | None = forward_ad.unpack_dual(self._f(dual)).tangent  # type: ignore[no-untyped-call]
         except (RuntimeError, NotImplementedError) as error:
             raise ModelError(
@@ -165,7 +172,7 @@ class AutogradOperator:
             ) from error
         if image is None:
             return torch.zeros(self.batch, self.out_size, dtype=self.dtype, device=self.device)
-        return image.reshape(self.batch, -1)
+        return image.reshape(self.batch, -1).to(self.dtype)
 
     def normal(self, vector: Tensor) -> Tensor:
         if self.out_size <= self.in_size:
@@ -173,7 +180,10 @@ class AutogradOperator:
         return self.vjp(self.jvp(vector))
 
     def take(self, index: Tensor) -> AutogradOperator:
-        return AutogradOperator(rows_of(self._f, index), self._x[index], arithmetic=self._arithmetic)
+        own = rows_of(self._f, index), self._x[index]
+        taken = AutogradOperator(*own, arithmetic=self._arithmetic, products=self._products)
+        taken._forward_mode = self._forward_mode  # the same layers
+        return taken
 
     @property
     def output(self) -> Tensor:

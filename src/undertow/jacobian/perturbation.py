@@ -9,7 +9,7 @@ its slope is a difference of rounded numbers, where a hundred layers pass an err
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,12 +22,15 @@ __all__ = ["Noise"]
 _ROUNDINGS = 2.0
 """The size of a perturbation in units of rounding; an operation errs by one half, a long sum by one or two."""
 _OFFSETS = 4096
-_UNTOUCHED = ("copy_", "zero_", "fill_", "clone", "_to_copy", "index_put_")
+_UNTOUCHED = (
+    *("copy_", "zero_", "fill_", "clone", "_to_copy", "index_put_"),
+    *("constant_pad_nd", "_unsafe_view"),
+)
 """What moves numbers without computing any."""
 
 
 class Noise:
-    """Tensors moved entry by entry by a few roundings of their own precision.
+    """Tensors moved entry by entry by a few roundings of their own precision, ``dtype`` or a ``coarser`` one.
 
     What is too small for its relative precision is set to zero: float32 has none below about 10⁻³⁸, and a result
     that depends on such a number is one that rounding decides.
@@ -38,25 +41,30 @@ class Noise:
     (True, [0.0, 0.0])
     """
 
-    def __init__(self, dtype: torch.dtype, device: torch.device, *, seed: int = 0) -> None:
-        self.dtype, self.device = dtype, device
-        self.tiny = torch.finfo(dtype).tiny ** 0.8  # 10⁻³⁰ in float32, 10⁻²⁴⁶ in float64
+    def __init__(
+        self, dtype: torch.dtype, device: torch.device, *, seed: int = 0, coarser: torch.dtype | None = None
+    ) -> None:
+        self.dtypes, self.device = (dtype, coarser), device
         self._offsets = random.Random(seed)
 
     def __call__(self, tensor: Tensor) -> Tensor:
+        return self.onto(tensor.detach().clone())
+
+    def onto(self, tensor: Tensor) -> Tensor:
+        """The tensor itself, moved: large ones are moved faster where they are."""
         if tensor.numel() == 0:
             return tensor
-        return torch.nn.functional.hardshrink(
-            tensor * self._factors(tensor.numel()).view(tensor.shape), self.tiny
-        )
+        tiny = torch.finfo(tensor.dtype).tiny ** 0.8  # 10⁻³⁰ in float32, 10⁻²⁴⁶ in float64
+        tensor.mul_(self._factors(tensor.numel(), tensor.dtype).view(tensor.shape))
+        return torch.ops.aten.hardshrink.out(tensor, tiny, out=tensor)  # type: ignore[no-any-return]
 
     def mode(self) -> TorchDispatchMode:
         """Within it every operation that computes numbers of this precision gives perturbed ones."""
         return _Perturbing(self)
 
-    def _factors(self, count: int) -> Tensor:
+    def _factors(self, count: int, dtype: torch.dtype) -> Tensor:
         """Another stretch of one table for every result."""
-        table = _factors(self.dtype, self.device)
+        table = _factors(dtype, self.device)
         begin = self._offsets.randrange(_OFFSETS)
         if count > len(table) - _OFFSETS:
             table = table.repeat(count // (len(table) - _OFFSETS) + 1)
@@ -91,17 +99,27 @@ class _Perturbing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         found = func(*args, **(kwargs or {}))
-        if func.__name__.split(".")[0] in _UNTOUCHED:
+        if func.__name__.split(".")[0] in _UNTOUCHED and not self._is_rounded(found):
             return found
         returns = func._schema.returns
+        taken = {each.untyped_storage().data_ptr() for each in args if isinstance(each, Tensor)}
         if len(returns) == 1:
-            return self._moved(found, returns[0])
-        return type(found)(self._moved(each, told) for each, told in zip(found, returns, strict=True))
+            return self._moved(found, returns[0], taken)
+        return type(found)(self._moved(each, told, taken) for each, told in zip(found, returns, strict=True))
 
-    def _moved(self, result: Any, told: Any) -> Any:
-        if not (isinstance(result, Tensor) and result.dtype is self.noise.dtype):
+    def _is_rounded(self, result: Any) -> bool:
+        """Whether numbers have been rounded to the coarser precision on their way."""
+        return isinstance(result, Tensor) and result.dtype is self.noise.dtypes[1]
+
+    def _moved(self, result: Any, told: Any, taken: Collection[int]) -> Any:
+        if not (isinstance(result, Tensor) and result.dtype in self.noise.dtypes):
             return result
         if told.alias_info is None:
-            return self.noise(result)
+            # An operation may give back what it was given without saying so.
+            return (
+                self.noise(result)
+                if result.untyped_storage().data_ptr() in taken
+                else self.noise.onto(result)
+            )
         # A view shows numbers that another operation computed; what was computed in place is perturbed in place.
-        return result.copy_(self.noise(result)) if told.alias_info.is_write else result
+        return self.noise.onto(result) if told.alias_info.is_write else result

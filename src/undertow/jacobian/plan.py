@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,6 +31,8 @@ _SMALL_SIDE = 64
 _ONE_MATRIX = 1024
 _FEW = 64
 _EXACT = 1e-4  # relative rounding beyond which an exact norm is computed in float64
+_NEGLIGIBLE = 1e-3  # share of a tolerance; a first look at rounding that shows no more is the last
+_HOPELESS = 2.0  # tolerances that a first look shows where no further one can help
 _ROUNDING_SHARE = 0.1  # of the risk is for the bound on rounding
 
 
@@ -40,6 +43,14 @@ def default_steps(method: str, small: int, rtol: float, risk: float) -> int:
         return 10_000
     # Twice what the worst spectrum needs for its value: the residual may lag behind.
     return min(small, 2 * tridiagonal.a_priori_steps(small, rtol, risk))
+
+
+@dataclass(frozen=True)
+class _Coarser:
+    """What a lower precision that is not good enough said of rounding, and the run that it could make all the same."""
+
+    rounding: Rounding
+    run: Callable[[], JacobianNorms]
 
 
 @dataclass(frozen=True)
@@ -136,10 +147,10 @@ class Plan:
             method="exact",
             vectors=found.vectors,
         )
-        if samples.double is None:
+        if samples.better is None:
             return norms.with_status(Status.EXACT, otherwise=Status.ROUNDING)
         again = _recurring(self.doubtful(norms), operator)
-        return norms.replaced(again, lambda index: self._exact(_double(samples, index)), good=Status.EXACT)
+        return norms.replaced(again, lambda index: self._exact(_better(samples, index)), good=Status.EXACT)
 
     def doubtful(self, norms: JacobianNorms) -> Tensor:
         """Which samples' exact norms should be computed in float64 instead.
@@ -149,20 +160,60 @@ class Plan:
         sure = norms.error <= min(self.rtol, _EXACT) * norms.value
         return (~sure | _vanishing(norms.value)).nonzero()[:, 0]
 
-    def _krylov(self, samples: Precisions, starts: Tensor, warm: Tensor | None) -> JacobianNorms:
+    def _krylov(
+        self, samples: Precisions, starts: Tensor, warm: Tensor | None, *, coarser: _Coarser | None = None
+    ) -> JacobianNorms:
         operator, good = samples.given, Status.CONVERGED if warm is None else Status.TRACKED
         rounding = self._rounding(samples, lambda vectors: map(operator.vjp, vectors))
 
-        def in_double(index: Tensor) -> JacobianNorms:
-            better, own = _double(samples, index), None if warm is None else warm[index]
-            own = None if own is None else own.to(better.given.device, torch.float64)
+        def more_precisely(index: Tensor, *, instead: _Coarser | None = None) -> JacobianNorms:
+            better, own = _better(samples, index), None if warm is None else warm[index]
+            place = better.given.device, better.given.dtype
+            own = None if own is None else own.to(*place)
             if _few_on_a_gpu(better.given):
                 return self._exact(better)
-            return self._krylov(better, starts[index].to(better.given.device, torch.float64), own)
+            return self._krylov(better, starts[index].to(*place), own, coarser=instead)
 
-        if samples.double is not None and bool((rounding.error > self.rtol * rounding.most).all()):
-            # No run in this precision can be good enough.
-            return in_double(torch.arange(operator.batch, device=operator.device))
+        def lanczos(some: Tensor | None = None, *, replaceable: bool) -> tuple[JacobianNorms, Tensor]:
+            if some is None:
+                return self._lanczos(operator, starts, warm, rounding, status=good, replaceable=replaceable)
+            own = None if warm is None else warm[some]
+            few = Rounding(rounding.error[some], rounding.most[some])
+            norms, sound = self._lanczos(
+                operator.take(some), starts[some], own, few, status=good, replaceable=replaceable
+            )
+            return norms.among(some, operator.batch), torch.zeros_like(lost).index_copy(0, some, sound)
+
+        lost = rounding.error > self.rtol * rounding.most  # for these no run in this precision is good enough
+        if bool(lost.all()):
+            own = _Coarser(
+                rounding, lambda: lanczos(replaceable=False)[0].with_status(good, otherwise=Status.ROUNDING)
+            )
+            if samples.better is not None:
+                every = torch.arange(operator.batch, device=operator.device)
+                return more_precisely(every, instead=coarser or own)
+            if coarser is not None and _gains_nothing(rounding, coarser.rounding):
+                return coarser.run()
+        if samples.better is None:
+            norms, sound = lanczos(replaceable=False)
+            otherwise = Status.MAX_STEPS if bool(sound.all()) else Status.ROUNDING
+            return norms.with_status(good, otherwise=otherwise)
+        apart = bool(lost.any()) and not slow_to_resize(operator)
+        norms, sound = lanczos((~lost).nonzero()[:, 0] if apart else None, replaceable=True)
+        again = _recurring((~sound | _vanishing(norms.value)).nonzero()[:, 0], operator)
+        return norms.replaced(again, more_precisely, good=good)
+
+    def _lanczos(
+        self,
+        operator: JacobianOperator,
+        starts: Tensor,
+        warm: Tensor | None,
+        rounding: Rounding,
+        *,
+        status: Status,
+        replaceable: bool,
+    ) -> tuple[JacobianNorms, Tensor]:
+        """The norms by one run, and of which samples rounding leaves enough of the tolerance."""
         found = golub_kahan(
             operator,
             starts,
@@ -173,33 +224,36 @@ class Plan:
             keep_vectors=self.keep_vectors,
             most=rounding.most + rounding.error,
             rounding=rounding.error,
-            replaceable=samples.double is not None,
+            replaceable=replaceable,
         )
         arithmetic = rounding.error + rounding_bound(found.value, operator)
-        sound = arithmetic <= self.rtol / 2 * found.value  # False too where the run broke down
+        # False too where the run broke down.
+        sound = (arithmetic <= self.rtol / 2 * found.value) | _zero(found.value, arithmetic)
         error = torch.maximum(found.residual, found.upper - found.value) + arithmetic
         norms = JacobianNorms(
             value=found.value,
             error=torch.where(error.isnan(), math.inf, error),
             steps=found.steps,
             risk=found.risk,
-            converged=found.converged & (sound | _zero(found.value, arithmetic)),
-            status=good,
+            converged=found.converged & sound,
+            status=status,
             method="krylov",
             vectors=found.vectors,
         )
-        if samples.double is None:
-            limit = sound | _zero(found.value, arithmetic)
-            return norms.with_status(
-                good, otherwise=Status.MAX_STEPS if bool(limit.all()) else Status.ROUNDING
-            )
-        again = _recurring((~sound | _vanishing(found.value)).nonzero()[:, 0], operator)
-        return norms.replaced(again, in_double, good=good)
+        return norms, sound
 
     def _rounding(self, samples: Precisions, pullbacks: Pullbacks) -> Rounding:
         operator = samples.given
         like = torch.empty(operator.batch, operator.out_size, dtype=operator.dtype, device=operator.device)
-        return rounding_of(pullbacks, samples.perturbed, like=like, risk=_ROUNDING_SHARE * self.risk)
+        return rounding_of(
+            pullbacks,
+            samples.perturbed,
+            like=like,
+            decided=samples.decided,
+            risk=_ROUNDING_SHARE * self.risk,
+            negligible=_NEGLIGIBLE * min(self.rtol, _EXACT),
+            hopeless=_HOPELESS * self.rtol,
+        )
 
     def _power(self, operator: JacobianOperator, starts: Tensor) -> JacobianNorms:
         form = "authors" if self.method == "power-authors" else "paper"
@@ -218,9 +272,14 @@ class Plan:
         )
 
 
-def _double(samples: Precisions, index: Tensor) -> Precisions:
-    assert samples.double is not None
-    return samples.double(index)
+def _better(samples: Precisions, index: Tensor) -> Precisions:
+    assert samples.better is not None
+    return samples.better(index)
+
+
+def _gains_nothing(rounding: Rounding, coarser: Rounding) -> bool:
+    """Whether a higher precision shows as much rounding: at a kink, or a tie, any precision is as good as another."""
+    return bool((rounding.error >= 0.1 * coarser.error.to(rounding.error)).all())
 
 
 def _recurring(index: Tensor, operator: JacobianOperator) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from undertow.core.enclosing import rows_of
 from undertow.core.errors import ModelError
+from undertow.core.members import convolves, mostly_convolves
 from undertow.core.networks import DenseChain, read_dense
 from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.operator import AutogradOperator, JacobianOperator
@@ -20,26 +21,31 @@ from undertow.jacobian.preconditions import PLACE_MATTERS, Network
 from undertow.jacobian.promotion import Promoting, double_of
 from undertow.jacobian.rounding import DRAWS, Pullback
 
-__all__ = ["LayeredSamples", "NetworkSamples", "Precisions"]
+__all__ = ["LayeredSamples", "NetworkSamples", "Precisions", "fast_double"]
+
+_FAST_DOUBLE = ((8, 0), (9, 0))  # A100, H100 and their kin
 
 
 @dataclass(frozen=True)
 class Precisions:
-    """The Jacobians of some samples as ``given``; Jᵀv with every result perturbed; and the same of some in float64.
+    """The Jacobians of some samples as ``given``; Jᵀv with every result perturbed; and the same of some more precisely.
 
-    ``perturbed`` takes the number of the draw of noise. ``double`` is None where there is nothing more precise.
+    ``perturbed`` takes the number of the draw of noise. ``better`` is None where there is nothing more precise.
+    ``decided`` says that values are in float64, whatever products are in: no rounding is likely to switch a ReLU.
     """
 
     given: JacobianOperator
     perturbed: Callable[[int], Pullback]
-    double: Callable[[Tensor], Precisions] | None
+    better: Callable[[Tensor], Precisions] | None
+    decided: bool = False
 
 
 @dataclass(frozen=True)
 class NetworkSamples:
     """Samples of one network, or of a part of one whose input ``x`` the parts ``before`` it make of ``origin``.
 
-    What is a part's input in another arithmetic is computed in that arithmetic from the beginning.
+    What is a part's input in another arithmetic is computed in that arithmetic from the beginning. ``products`` is the
+    precision of products, where it is not that of values.
     """
 
     f: Network
@@ -47,6 +53,7 @@ class NetworkSamples:
     arithmetic: Callable[[], AbstractContextManager[object]] = nullcontext
     before: tuple[Network, ...] = ()
     origin: Tensor | None = None
+    products: torch.dtype | None = None
 
     @classmethod
     def behind(
@@ -78,6 +85,17 @@ class NetworkSamples:
         with Promoting() as mode:
             _through([rows_of(each, slice(0, 1)) for each in (*before, double)], origin[:1], nullcontext)
         return NetworkSamples.behind(double, before, origin, Promoting if mode.needed else nullcontext)
+
+    @cached_property
+    def _better(self) -> NetworkSamples:
+        """Where rounding shows: values in float64 with products as they were, if convolutions are most of them.
+
+        Rounding shows because it switches ReLUs, which a pass over values in float64 puts right once for all products.
+        """
+        convolves_ = isinstance(self.f, nn.Module) and convolves(self.f)
+        if self.products is not None or not convolves_ or self._double.arithmetic is not nullcontext:
+            return self.double
+        return replace(self._double, products=self.x.dtype)
 
     def refuse_places(self) -> None:
         """Refuse a network for which a sample's place in the batch matters, as shown by a few samples in other orders.
@@ -123,18 +141,42 @@ class NetworkSamples:
         if self._layers is not None:
             operator: JacobianOperator = LayeredOperator.at([self._layers], x)
         else:
-            operator = AutogradOperator(rows_of(self.f, chosen), x, arithmetic=self.arithmetic)
+            operator = AutogradOperator(
+                rows_of(self.f, chosen), x, arithmetic=self.arithmetic, products=self.products
+            )
 
-        def double(index: Tensor) -> Precisions:
-            return self._double.at(chosen[index].to(self._double.x.device))
+        def better(index: Tensor) -> Precisions:
+            return self._better.at(chosen[index].to(self._better.x.device))
 
         perturbed = partial(self._perturbed, operator, chosen)
-        return Precisions(operator, perturbed, None if x.dtype is torch.float64 else double)
+        decided = x.dtype is torch.float64
+        finest = decided and self.products is None
+        return Precisions(operator, perturbed, None if finest else better, decided=decided)
 
     @property
     def double(self) -> NetworkSamples:
         """The same samples of the same network in float64."""
-        return self if self.x.dtype is torch.float64 else self._double
+        if self.x.dtype is not torch.float64:
+            return self._double
+        return self if self.products is None else replace(self, products=None)
+
+    @property
+    def quickest(self) -> NetworkSamples:
+        """In float64 where a GPU takes its products as fast as float32's: nothing is then computed a second time."""
+        if self.structured or not fast_double(self.x.device):
+            return self
+        return self.double
+
+    @property
+    def decided(self) -> NetworkSamples:
+        """With values in float64 from the beginning where convolutions hold most weights of a network on the CPU.
+
+        A forward pass in float64 takes less time than to find out by products that rounding switches ReLUs.
+        """
+        convolutional = isinstance(self.f, nn.Module) and mostly_convolves(self.f)
+        if self.structured or self.x.dtype is not torch.float32 or self.x.is_cuda or not convolutional:
+            return self
+        return self._better
 
     def by_autograd(self, part: slice | Tensor, *, draw: int | None = None) -> AutogradOperator:
         """The operator of some samples through autograd, as given or with a draw of noise."""
@@ -145,7 +187,7 @@ class NetworkSamples:
 
     def _moved(self, chosen: Tensor, draw: int) -> AutogradOperator:
         origin = self._source[chosen]
-        noise = Noise(origin.dtype, origin.device, seed=draw)
+        noise = Noise(origin.dtype, origin.device, seed=draw, coarser=self.products)
 
         @contextmanager
         def arithmetic() -> Iterator[None]:
@@ -153,9 +195,8 @@ class NetworkSamples:
                 yield
 
         before = [rows_of(each, chosen) for each in self.before]
-        return AutogradOperator(
-            rows_of(self.f, chosen), _through(before, noise(origin), arithmetic), arithmetic=arithmetic
-        )
+        x = _through(before, noise(origin), arithmetic)
+        return AutogradOperator(rows_of(self.f, chosen), x, arithmetic=arithmetic, products=self.products)
 
     def _perturbed(self, operator: JacobianOperator, chosen: Tensor, draw: int) -> Pullback:
         """Jᵀv with noise, of the samples in another order: their place in the batch must not matter either."""
@@ -227,6 +268,11 @@ class LayeredSamples:
             return whole.span(begin, end).take(chosen)
 
         return Precisions(at(None), lambda draw: at(Noise(torch.float64, x.device, seed=draw)).vjp, None)
+
+
+def fast_double(device: torch.device) -> bool:
+    """Whether matrix products in float64 take no longer than in float32: some GPUs have tensor cores for them."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) in _FAST_DOUBLE
 
 
 def _through(

@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from undertow.core.adapting import adapted, plain_words
+from undertow.core.adapting import adapted
 from undertow.core.enclosing import rows_of
-from undertow.core.errors import InputError, ModelError, UndertowError
+from undertow.core.errors import InputError, ModelError
 from undertow.core.outputs import OutputChoice
+from undertow.core.plain_words import check_tensor, in_plain_words, no_gradient_words
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.trace import leave_no_trace
 
@@ -32,10 +33,7 @@ _COARSE = (torch.float16, torch.bfloat16)
 
 def check_input(x: Tensor) -> None:
     """Refuse what is not a non-empty, finite, floating batch (N, …)."""
-    if not isinstance(x, Tensor):
-        raise InputError(
-            f"x must be a torch.Tensor of shape (N, …), not {type(x).__name__}: use torch.as_tensor(x)."
-        )
+    check_tensor(x)
     if not x.is_floating_point():
         raise InputError(f"x has dtype {x.dtype}, which has no derivative: pass x.float().")
     if x.layout is not torch.strided:
@@ -150,24 +148,20 @@ def check_network(f: Network, x: Tensor) -> Tensor:
         raise ModelError(
             "two passes over the same input differ: the network is random; call net.eval() first."
         )
-    if output.requires_grad:
-        _refuse_dependence(output, leaf)
-    else:
+    # The graph of an output may be that of the last layers' weights alone.
+    if not output.requires_grad or not _reaches_input(output, leaf):
         _refuse_detached(f, few, output)
     return output.detach()
 
 
 def _refuse_parts(f: Network, x: Tensor) -> Tensor:
     """The samples as they are where the network takes no other number of them; raises where it takes those only."""
-    try:
-        with torch.no_grad():
-            f(x.detach().clone())  # what is wrong with the network itself shows here again
-    except UndertowError:
-        raise
-    except (RuntimeError, IndexError, ValueError, TypeError) as error:
-        if isinstance(error, torch.OutOfMemoryError):
-            raise
-        raise ModelError(plain_words(error, x)) from error
+    with torch.no_grad(), in_plain_words(x):
+        f(x.detach().clone())  # what is wrong with the network itself shows here again
+    if x.dim() == 1 and len(x) > 1:
+        raise ModelError(
+            f"the network takes x of shape {tuple(x.shape)} as one sample: pass x[None], a batch of it."
+        )
     if len(x) > 1:
         raise ModelError(PLACE_MATTERS)
     return x.detach()
@@ -192,7 +186,9 @@ def refuse_train_mode(f: Network) -> None:
             )
 
 
-def _refuse_dependence(output: Tensor, leaf: Tensor) -> None:
+def _reaches_input(output: Tensor, leaf: Tensor) -> bool:
+    """Whether the gradient of the output reaches the input at all; refused where it goes from one sample to another."""
+    reached = False
     generator = torch.Generator().manual_seed(0)
     weights = torch.randn(output.shape, generator=generator, dtype=output.dtype).to(output.device)
     for rows in (
@@ -208,16 +204,15 @@ def _refuse_dependence(output: Tensor, leaf: Tensor) -> None:
         except RuntimeError as error:
             if isinstance(error, torch.OutOfMemoryError):
                 raise
-            raise ModelError(
-                "no gradient can be taken through the network (checkpoints need use_reentrant=False, quantised layers "
-                f"their float originals). PyTorch says: {str(error).strip().splitlines()[0]}"
-            ) from error
+            raise ModelError(no_gradient_words(error)) from error
+        reached |= gradient is not None
         if gradient is not None and bool(gradient[1 - rows :: 2].count_nonzero()):
             raise ModelError(
                 "an output row depends on other samples of the batch (a normalisation over the batch, or a sum over "
                 "the first axis), so there is no per-sample Jacobian: use running statistics (net.eval()), or a "
                 "normalisation within the sample."
             )
+    return reached
 
 
 def _refuse_detached(f: Network, few: Tensor, output: Tensor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -76,6 +77,17 @@ class JacobianNorms:
         rest = torch.ones_like(self.converged).index_fill_(0, index, False)
         kept = good if bool(self.converged[rest].all()) else Status.MAX_STEPS
         return replace(self, **tensors, status=Status.worst((kept, better.status)))
+
+    def among(self, index: Tensor, count: int) -> JacobianNorms:
+        """These as the samples ``index`` of ``count``, of which nothing else is known."""
+        nothing = {"value": math.nan, "error": math.inf, "steps": 0, "risk": 1.0, "converged": False}
+        tensors: dict[str, Any] = {}
+        for name in (*_PER_SAMPLE, "vectors"):
+            own = getattr(self, name)
+            if own is not None:
+                every = torch.full((count, *own.shape[1:]), nothing.get(name, 0.0)).to(own)
+                tensors[name] = every.index_copy(0, index, own)
+        return replace(self, **tensors)
 
     def expanded(self, count: int) -> JacobianNorms:
         """One sample's norm as that of ``count`` samples that all have the same Jacobian."""

@@ -25,6 +25,9 @@ DRAWS = 3
 """Draws of noise, two vectors each: the effect of one perturbation, or of two that cancel, can be small by chance."""
 _VECTORS = 2 * DRAWS
 _FEW_OUTPUTS = 2  # up to which every row of the Jacobian is compared, under two draws
+_SMOOTH = (
+    1e-4  # of Jᵀg: more than roundings of float32 add up to, less than a switched ReLU shows in most networks
+)
 FEW_DRAWS = 2
 FEW_SAFETY = 64.0
 """What a difference seen whole under two draws is multiplied by: both may be small by chance."""
@@ -57,11 +60,22 @@ def seen_share(risk: float, vectors: int) -> float:
 
 
 def rounding_of(
-    given: Pullbacks, perturbed: Callable[[int], Pullback], *, like: Tensor, risk: float
+    given: Pullbacks,
+    perturbed: Callable[[int], Pullback],
+    *,
+    like: Tensor,
+    risk: float,
+    negligible: float = 0.0,
+    hopeless: float = math.inf,
+    decided: bool = False,
 ) -> Rounding:
     """Compare Jᵀg with and without noise for a few vectors g of the shape (N, out_size) of ``like``.
 
-    ``perturbed`` gives v ↦ Jᵀv for each draw of noise.
+    ``perturbed`` gives v ↦ Jᵀv for each draw of noise. In float64 one draw is enough where its bound is a
+    ``negligible`` share of Jᵀg, so that chance would have to hide far more than it left to be seen; and in any
+    precision where it shows more than a ``hopeless`` share of every sample's. Where values are ``decided`` in float64
+    and products are not, what the first draw moves is a sum of many small roundings, unless it shows as much as a
+    switched ReLU would: the other vectors are then compared under the same draw, without further passes over values.
 
     >>> twice, almost = (lambda vectors: [2.0 * v for v in vectors]), (lambda v: (2 + 1e-6) * v)
     >>> found = rounding_of(twice, lambda draw: almost, like=torch.zeros(3, 5).double(), risk=1e-3)
@@ -75,14 +89,24 @@ def rounding_of(
     vectors = [torch.randn(like.shape, **options) for _ in range(_VECTORS)]
     gap = length = torch.zeros(len(like), dtype=torch.float64, device=like.device)
     moved: Pullback | None = None
+    looks, seen, each = 2 if negligible and like.dtype is torch.float64 else 1, 0, _VECTORS // DRAWS
+    smooth = False
     for place, (vector, image) in enumerate(zip(vectors, given(vectors), strict=True)):
-        if place % (_VECTORS // DRAWS) == 0:
-            moved = perturbed(place * DRAWS // _VECTORS)
-        assert moved is not None
         length = torch.maximum(length, _length(image))
-        gap = torch.maximum(gap, _length(moved(vector) - image))
-    share = seen_share(risk / 2, _VECTORS)
-    return Rounding(gap / share, length / share)
+        if seen < place:
+            continue  # one draw was enough
+        if place == each:
+            bound = gap / seen_share(risk / (2 * looks), seen)
+            little = looks == 2 and bool((bound <= negligible * length).all())
+            if little or bool((gap > hopeless * length).all()):
+                continue
+            coarser = like.dtype is not torch.float64
+            smooth = decided and coarser and bool((gap <= _SMOOTH * length).all())
+        if place % each == 0 and not smooth:
+            moved = perturbed(place // each)
+        assert moved is not None
+        gap, seen = torch.maximum(gap, _length(moved(vector) - image)), seen + 1
+    return Rounding(gap / seen_share(risk / (2 * looks), seen), length / seen_share(risk / 2, _VECTORS))
 
 
 def _of_every_row(given: Pullbacks, perturbed: Callable[[int], Pullback], like: Tensor) -> Rounding:

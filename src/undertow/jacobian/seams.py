@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from undertow.core.enclosing import innermost, rows_of
 from undertow.core.errors import SeamError
 from undertow.core.outputs import OutputChoice, first_tensor
+from undertow.core.plain_words import check_tensor, in_plain_words
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.preconditions import prepare
 from undertow.jacobian.seam_checks import held_seams
@@ -43,10 +44,12 @@ def seams(
     net = unwrapped(net)
     if x is None:
         x = _made_up_input(net)
+    check_tensor(x)
     with leave_no_trace(net, device=x.device), _eval_mode(net):
         f, x = prepare(net, x, None, output=output, extras=extras)
         run = cast(nn.Module, rows_of(f, slice(0, min(len(x), 2))))
-        marks, value, leaf = _record(run, x[:2])
+        with in_plain_words(x):
+            marks, value, leaf = _record(run, x[:2])
         if not value.requires_grad:
             return []
         found = _shortest_names(marks, _dominators(value, leaf), value.grad_fn)

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from undertow.jacobian.replaying import aside
+
 __all__ = ["leave_no_trace"]
 
 
@@ -47,6 +49,7 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
             torch.autocast("cpu" if device is None else device.type, enabled=False),
             _composed_recurrence(modules),
             _uncompiled(),
+            aside(device),
         ):
             torch.backends.mha.set_fastpath_enabled(False)
             yield

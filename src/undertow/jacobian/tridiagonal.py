@@ -25,6 +25,7 @@ and from the bottom, r_j = λ − a_j − b²_j/r_{j+1}; each step of either is 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -141,22 +142,19 @@ class LanczosMatrix:
     def _least_pivot(self, points: Tensor) -> Tensor:
         """The smallest pivot at points (N, S): positive where the point is beyond θ."""
         pivots = points - self._diagonal[:, :, None]
-        for j in range(1, len(pivots)):
-            pivots[j].addcdiv_(self._off_squared[j - 1, :, None], pivots[j - 1], value=-1)
+        _eliminate(pivots.unbind(), self._off_squared[:, :, None].unbind())
         return pivots.amin(0)
 
     def _from_the_top(self, point: Tensor) -> Tensor:
         """q_j at one point per sample, (k, N)."""
         pivots = point - self._diagonal
-        for j in range(1, len(pivots)):
-            pivots[j].addcdiv_(self._off_squared[j - 1], pivots[j - 1], value=-1)
+        _eliminate(pivots.unbind(), self._off_squared.unbind())
         return pivots
 
     def _from_the_bottom(self, point: Tensor) -> Tensor:
         """r_j at one point per sample, (k, N)."""
         pivots = point - self._diagonal
-        for j in range(len(pivots) - 2, -1, -1):
-            pivots[j].addcdiv_(self._off_squared[j], pivots[j + 1], value=-1)
+        _eliminate(pivots.unbind()[::-1], self._off_squared[:-1].unbind()[::-1])
         return pivots
 
     def vector(self) -> Tensor:
@@ -204,6 +202,15 @@ class LanczosMatrix:
         top, bottom = self._from_the_top(point), self._from_the_bottom(point)
         entries = (top + bottom - (point - self._diagonal)).clamp_min(1e-150)
         return self._logs(top), entries.reciprocal().sum(0)
+
+
+def _eliminate(pivots: Sequence[Tensor], off_squared: Sequence[Tensor]) -> None:
+    """p_j ← p_j − b²_{j−1}/p_{j−1}, one after the other and in place.
+
+    Rows, not a matrix and numbers of rows: taking a row out of it costs as much again as the operation.
+    """
+    for pivot, before, square in zip(pivots[1:], pivots, off_squared, strict=False):
+        pivot.addcdiv_(square, before, value=-1)
 
 
 def ritz_residual(diagonal: Tensor, off: Tensor, ritz: Tensor, vector: Tensor) -> Tensor:

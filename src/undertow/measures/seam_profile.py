@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import torch
 from pydantic import Field
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from undertow.core.adapting import Adapted
 from undertow.core.errors import InputError, SeamError
 from undertow.core.outputs import OutputChoice
+from undertow.core.precision import matmul_precision
 from undertow.core.sections import Count, Text
 from undertow.core.status import Status
 from undertow.jacobian.cutting import chain
@@ -91,6 +92,7 @@ class SeamProfileResult:
         return profile_by_depth(self.frame(), words)
 
 
+@matmul_precision("float32")  # the bounds do not cover the rounding of TF32
 def seam_profile(
     net: nn.Module,
     x: Tensor,
@@ -132,19 +134,35 @@ def seam_profile(
     assert isinstance(f, nn.Module)
     names = tuple(seams_of(f, x) if seams is None else seams)
     if not names:
-        raise SeamError("the network has no seam: no module's output is on every path from input to output.")
+        raise SeamError(
+            "the network has no seam: no module's output is on every path from input to output. Let forward pass an "
+            "nn.Identity() where it is to be cut."
+        )
     tails = [chain(f, [name], x=x if seams is not None else x[:1])[0] for name in names]
     with leave_no_trace(f, device=x.device):
         outputs = check_network(f, x)[0].numel()
-        samples = NetworkSamples(f, x)
-        samples.refuse_places()
+        given = NetworkSamples(f, x)
+        given.refuse_places()
+        samples = given.quickest
+        sure = samples.decided
+        if sure is not given:  # one copy of the network serves all tails
+            tails = [chain(cast(nn.Module, sure.f), [name])[0] for name in names]
         options: dict[str, Any] = {"rtol": rtol, "chunk": chunk}
         if outputs <= MOST_OUTPUTS:
-            whole, *heads = head_norms(f, x, names, **options)
+            whole, *heads = head_norms(
+                cast(nn.Module, samples.f), samples.x, names, arithmetic=samples.arithmetic, **options
+            )
         else:
-            whole = norms_at(samples, generator=generator, **options)
+            whole = norms_at(sure, generator=generator, **options)
             heads = [_one_head(f, name, x, generator, options) for name in names]
-        before = [norms_at(NetworkSamples(tail, x), generator=generator, **options) for tail in tails]
+        before = [
+            norms_at(
+                NetworkSamples(tail, sure.x, sure.arithmetic, products=sure.products),
+                generator=generator,
+                **options,
+            )
+            for tail in tails
+        ]
     rows = tuple(
         collaborate(head, tail, whole, seam=name)
         for name, head, tail in zip(names, heads, before, strict=True)

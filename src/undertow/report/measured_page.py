@@ -28,24 +28,24 @@ td:first-child, th:first-child { text-align: left; }
 """
 
 
-def write_page(path: Path, found: dict[str, Any], figure: altair.TopLevelMixin) -> Path:
+def write_page(path: Path, found: dict[str, Any], figure: altair.TopLevelMixin | None) -> Path:
     """Write what was measured to ``path``; no request and no script is in it."""
     make_folder(path.parent)
-    replace_file(path, _page(found, vl_convert.vegalite_to_svg(json.dumps(figure.to_dict()))).encode())
+    picture = None if figure is None else vl_convert.vegalite_to_svg(json.dumps(figure.to_dict()))
+    replace_file(path, _page(found, picture).encode())
     return path
 
 
-def _page(found: dict[str, Any], picture: str) -> str:
+def _page(found: dict[str, Any], picture: str | None) -> str:
     columns = ("co_correlation", "error", "standard_error", "energy_head", "energy_tail")
     heads = ("ϱ", "± numerical", "± sampling", "S(head)", "S(tail)")
     seams = [(row["seam"], *(row[name] for name in columns)) for row in found["seams"]]
     ranks = [(name, rank["value"], rank["error"]) for name, rank in found["ranks"].items()]
-    parts = [
-        f"<h1>{escape(found['checkpoint'])}</h1>",
-        f"<p>S(net) = {found['energy']:.4g} on {found['samples']} samples. {escape(found['status'])}</p>",
-        f"<figure>{picture}</figure>",
-        _table(("seam", *heads), seams),
-    ]
+    parts = [f"<h1>{escape(found['checkpoint'])}</h1>"]
+    if picture is not None:
+        energy = f"S(net) = {found['energy']:.4g} on {found['samples']} samples."
+        parts += [f"<p>{energy} {escape(found['status'])}</p>", f"<figure>{picture}</figure>"]
+        parts.append(_table(("seam", *heads), seams))
     for title in ("margins", "radii"):
         if found[title] is not None:
             rows = [(name.replace("_", " "), value) for name, value in found[title].items()]

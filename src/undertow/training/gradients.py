@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor
 
-from undertow.core.compiling import compiled
 from undertow.core.losses import Loss, log_loss_with_gradient, log_mean_loss, loss_with_gradient
 from undertow.training.adversarial import AdversarialTraining, worst_nearby
 from undertow.training.ensemble import Ensemble
@@ -42,14 +41,12 @@ class BatchGradients:
         log_below: float | None,
         unit: Unit | None = None,
         label_axes: int = 1,
-        compile_slopes: bool = False,
         penalty: PenaltyGradients | None = None,
         adversary: AdversarialTraining | None = None,
     ) -> None:
         self._ensemble, self._loss, self._largest = ensemble, loss, largest
         self._frame, self._log_below, self._label_axes = frame, log_below, label_axes
         self._unit = unit
-        self._in_logs = compiled(log_loss_with_gradient) if compile_slopes else log_loss_with_gradient
         self._penalty, self._adversary = penalty, adversary
         self._in_a_step = sys.maxsize if ensemble.batch_statistics else largest
         self.in_logs = log_below is not None or unit is not None or frame() is not None
@@ -63,8 +60,8 @@ class BatchGradients:
         its logarithm in float64, with r beside it. ``rows``, (B,) or (M, B), say which samples these are, for a
         penalty that remembers them.
         """
-        for gradient in onto.values():
-            gradient.zero_()
+        if onto:
+            torch._foreach_zero_(list(onto.values()))
         if self._penalty is not None:
             self._add_penalty(self._penalty, x, rows, *self._own(y), onto=onto)
         return self._add_in_logs(x, y, onto) if self.in_logs else (self._add(x, y, onto), None)
@@ -73,7 +70,7 @@ class BatchGradients:
         """Of a whole batch: its loss as ``add`` gives it, the gradient by its logits, and r in the log domain."""
         if not self.in_logs:
             return *loss_with_gradient(logits, y, self._loss), None
-        log_loss, slopes = self._in_logs(logits, y, self._loss)
+        log_loss, slopes = log_loss_with_gradient(logits, y, self._loss)
         reference = self.reference(log_loss)
         return log_loss, slopes * torch.exp(log_loss - reference)[:, None, None], reference
 
@@ -117,7 +114,7 @@ class BatchGradients:
         for part in parts(samples, self._in_a_step):
             labels = _rows(y, part, own)
             logits, kept = self._ensemble.forward(_rows(x, part, own), own=own)
-            log_loss, slopes = self._in_logs(logits, labels, self._loss)
+            log_loss, slopes = log_loss_with_gradient(logits, labels, self._loss)
             if not whole:
                 log_loss = log_loss + math.log((part.stop - part.start) / samples)
             log_losses.append(log_loss)

@@ -12,7 +12,6 @@ from undertow.core.errors import InputError
 from undertow.core.precision import deterministic_convolutions, matmul_precision
 from undertow.core.stacked_members import StackedMembers
 from undertow.training.batches_of_a_recipe import batches_for
-from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
 from undertow.training.mapped import stack_networks
 from undertow.training.recipe import Recipe, shared_recipe
@@ -21,6 +20,7 @@ from undertow.training.standing import Standing
 from undertow.training.states import taken_out
 from undertow.training.step import Step
 from undertow.training.taken import StepTaken
+from undertow.training.updates import Updates
 
 __all__ = ["Trainer"]
 
@@ -33,7 +33,8 @@ class Trainer:
     """Trains M networks together, with the results each would have alone up to rounding.
 
     ``networks`` share an architecture and ``recipes`` everything but learning rate and seed; x (N, …) and
-    y (N,) are put on ``device`` (by default where x is) once. The networks given are not changed.
+    y (N,) are put on ``device`` (by default where x is) once. The networks given are not changed. Where x and y are
+    sequences, each network has the data set of its place; all are of one shape.
 
     Fully connected networks run on stacked weights with gradients written by hand, any other architecture
     through one module applied over them. Members that visit the samples in the same order share every batch. On a
@@ -57,8 +58,8 @@ class Trainer:
     def __init__(
         self,
         networks: Sequence[nn.Module],
-        x: Tensor,
-        y: Tensor,
+        x: Tensor | Sequence[Tensor],
+        y: Tensor | Sequence[Tensor],
         recipes: Sequence[Recipe],
         *,
         device: torch.device | str | None = None,
@@ -68,7 +69,7 @@ class Trainer:
                 f"There are {len(networks)} networks and {len(recipes)} recipes: pass one for each."
             )
         recipe = self._recipe = shared_recipe(recipes)
-        place = x.device if device is None else torch.device(device)
+        place = (x if isinstance(x, Tensor) else x[0]).device if device is None else torch.device(device)
         ensemble = self._whole = stack_networks(
             networks,
             frozen=recipe.frozen,
@@ -84,12 +85,12 @@ class Trainer:
             self._batches = batches_for(ensemble, x, y, recipes)
             self._step = Step(ensemble, recipes, self._batches)
         self.revocable = recipe.rate.revocable
-        self._replay: Callable[[], None] | None = None
-        self._may_capture = place.type == "cuda"
+        self._updates = Updates(self._step, self._batches, compile_picking=recipe.compiled)
         self._standing = Standing(self._step, recipes, steps_per_epoch=self._batches.per_epoch)
         self._looked_at = 0
         self.device = place
         self.step = 0
+        self.spared = 0  # of these, steps of hopeless tries that were not made
         self.apart = self.revocable or recipe.stop_below is not None
         self._first_rates = self._step.effective_rates()
         self._settled: list[StepTaken | None] | None = None  # what became of a try that has just ended
@@ -180,11 +181,12 @@ class Trainer:
             moved = [runs and steps == self.step for runs, steps in both]
         return [StepTaken(rate) if goes else None for rate, goes in zip(rates, moved, strict=True)]
 
-    @property
-    def data(self) -> tuple[Tensor, Tensor]:
-        """Samples and labels as they are trained on, on the device."""
-        x = self._batches.x
-        return x if self._span is None else self._given.to(x), self._batches.y
+    def data(self, index: int) -> tuple[Tensor, Tensor]:
+        """Samples and labels that a member is trained on, on the device, in the coordinates that they were given in."""
+        x, y = self._batches.of(index)
+        if self._span is None:
+            return x, y
+        return (self._given if isinstance(self._given, Tensor) else self._given[index]).to(x), y
 
     def network(self, index: int, *, shared: bool = False) -> nn.Module:
         """One member in eval mode, with its present weights or those it diverged with.
@@ -234,7 +236,7 @@ class Trainer:
         precision = matmul_precision(self._recipe.matmul_precision)
         with torch.no_grad(), precision, deterministic_convolutions():
             while self.step < last and not self.done:
-                self._update()
+                self._updates.make(self.step, self._standing.turns())
                 self.step += 1
                 if self.revocable:
                     self._end_of_try()
@@ -256,7 +258,8 @@ class Trainer:
         if self.step % self._batches.per_epoch:
             if self.step % every or not bool(attempts.over.all()):
                 return
-            self.step += -self.step % self._batches.per_epoch
+            left = -self.step % self._batches.per_epoch
+            self.step, self.spared = self.step + left, self.spared + left
             self._step.count.fill_(self.step)
         rates = self._step.effective_rates()
         trying = (~self._step.watch.out & ~attempts.waiting).tolist()
@@ -282,27 +285,6 @@ class Trainer:
         self.step = int(self._step.count)
         self._settled, self._shown_at = None, -1
         self._look()
-
-    def _update(self) -> None:
-        if self._step.use_statistics_of(self.step):  # steps are others from now on
-            self._replay, self._may_capture = None, self.device.type == "cuda"
-        full = self._batches.full(self.step)
-        if self._may_capture and full:
-            self._capture()
-        if self._replay is None or not full:
-            self._step.take(*self._batches.at(self.step, self._standing.turns()))
-        else:
-            self._batches.turn_to(self.step, self._standing.turns())
-            self._replay()
-
-    def _capture(self) -> None:
-        """Capture the step on a full batch, which it picks by the number of the step on the device."""
-        self._may_capture = False
-        self._batches.turn_to(self.step, self._standing.turns())
-        step, batches = self._step, self._batches
-        self._replay = capture(
-            lambda: step.take(*batches.picked(step.count)), changed=list(step.tensors().values())
-        )
 
     def _look(self) -> None:
         """Ask the device who diverged and who has kept how much, which waits for it."""

@@ -42,7 +42,7 @@ def _listed(variable: str | None, count: int) -> tuple[str, ...]:
 
 def pinned_to(gpus: tuple[str, ...], place: int, *, workers: int) -> dict[str, str]:
     """What the environment of the worker at that place of ``workers`` has to say: its one GPU, where GPUs are named,
-    and its share of the GPU's memory where it is not the only one there.
+    and its share of the GPU's memory where it is not the only one there; of a share, where this process has but one.
 
     >>> pinned_to(("0", "1"), 3, workers=4)
     {'CUDA_VISIBLE_DEVICES': '1', 'UNDERTOW_GPU_SHARE': '0.5'}
@@ -50,5 +50,5 @@ def pinned_to(gpus: tuple[str, ...], place: int, *, workers: int) -> dict[str, s
     ({'CUDA_VISIBLE_DEVICES': '1'}, {'UNDERTOW_GPU_SHARE': '0.25'})
     """
     beside = -(-workers // max(len(gpus), 1))
-    share = {GPU_SHARE: str(1 / beside)} if beside > 1 else {}
+    share = {GPU_SHARE: str(float(os.environ.get(GPU_SHARE, 1)) / beside)} if beside > 1 else {}
     return {VISIBLE: gpus[place % len(gpus)], **share} if gpus else share

@@ -55,6 +55,9 @@ class Adam(Direction):
         if not gradients:
             return
         steps = memory["steps"].add_(1)
+        if self._has_one_kernel(gradients, memory):
+            self._step_in_one(weights, gradients, memory, rates)
+            return
         size, root = rates, rates.new_ones(rates.shape)
         if self.bias_correction:  # of the rate, which is (M,), and not of all the numbers in m
             size = (rates / (1 - self.beta1**steps)).to(rates)
@@ -68,6 +71,43 @@ class Adam(Direction):
             if not self.epsilon:
                 direction = direction.where(scale > 0, 0.0)
             move(weights[name], direction, size)
+
+    def _has_one_kernel(self, gradients: Mapping[str, Tensor], memory: Memory) -> bool:
+        """Whether PyTorch's kernel for all parameters of a network at once does it: for float32 on a GPU.
+
+        Of ResNet-50's 161 parameters one by one, launching eleven operations each takes a fifth of a training step.
+        """
+        any_of_them = next(iter(gradients.values()))
+        plain = self.bias_correction and self.epsilon > 0 and "log_unit" not in memory
+        single = any_of_them.is_cuda and any_of_them.element_size() == 4
+        return plain and single and len(gradients) > len(any_of_them)
+
+    def _step_in_one(
+        self,
+        weights: Mapping[str, Tensor],
+        gradients: Mapping[str, Tensor],
+        memory: Memory,
+        rates: Tensor,
+    ) -> None:
+        import torch
+
+        counts = memory["steps"].float()
+        for member in range(len(rates)):
+            torch._fused_adam_(
+                [weights[name][member] for name in gradients],
+                [gradient[member] for gradient in gradients.values()],
+                [memory[f"first.{name}"][member] for name in gradients],
+                [memory[f"second.{name}"][member] for name in gradients],
+                [],
+                [counts[member]] * len(gradients),
+                lr=rates[member],
+                beta1=self.beta1,
+                beta2=self.beta2,
+                weight_decay=0.0,
+                eps=self.epsilon,
+                amsgrad=False,
+                maximize=False,
+            )
 
     def _epsilon(self, memory: Memory, gradient: Tensor) -> Tensor | float:
         """ε in the unit of the gradients."""

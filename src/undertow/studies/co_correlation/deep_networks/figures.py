@@ -7,6 +7,7 @@ import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
+from undertow.drawing.palette import KINDS
 from undertow.studies.co_correlation.deep_networks.claims import PRINTED, at_cuts
 from undertow.studies.co_correlation.deep_networks.parts import CUTS
 from undertow.studies.co_correlation.setting import EPS
@@ -18,11 +19,13 @@ __all__ = ["FIGURES"]
 
 FIGURES = Figures(parts=("deep-networks",))
 _RHO = Axis("co-correlation ϱ")
+_COLOURS = dict(zip(CUTS[:-1], (*KINDS, "#000000"), strict=True))
+_NAMES = {"resnet-50": "ResNet-50", "wrn-50-2": "WRN-50-2"}
 _TRAINED = {"authors": "BatchNorm in eval mode after the first epoch", "paper": "BatchNorm as usual"}
 
 
 def _title(frame: polars.DataFrame) -> str:
-    names = " and ".join(sorted(set(frame["architecture"])))
+    names = " and ".join(_NAMES.get(each, each) for each in sorted(set(frame["architecture"])))
     return f"{names} {on_data(frame)}, {_TRAINED.get(frame['variant'][0], '')}"
 
 
@@ -32,7 +35,7 @@ def _title(frame: polars.DataFrame) -> str:
 def every_cut(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """ϱ over epochs, a line for each cut."""
     return LinePlot(
-        x="epoch", y=_RHO, colour="cut", colours=CUTS[:-1], rules=PRINTED, title=_title(frame)
+        x="epoch", y=_RHO, colour="cut", colours=_COLOURS, rules=PRINTED, title=_title(frame)
     ).draw(at_cuts(frame))
 
 
@@ -48,7 +51,7 @@ def last_cut(frame: polars.DataFrame) -> altair.TopLevelMixin:
 @FIGURES.add("fig-2-wide", "Co-correlation over training at every cut of WRN-50", parts=("deep-wide",))
 def wide(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """ϱ over epochs, a line for each cut."""
-    return LinePlot(x="epoch", y=_RHO, colour="cut", colours=CUTS[:-1], title=_title(frame)).draw(
+    return LinePlot(x="epoch", y=_RHO, colour="cut", colours=_COLOURS, title=_title(frame)).draw(
         at_cuts(frame)
     )
 
@@ -63,7 +66,7 @@ def both_starts(frame: polars.DataFrame) -> altair.TopLevelMixin:
     label = polars.format("residual branches from {}", polars.col("residual_start").cast(polars.Int64))
     curves = at_cuts(frame).with_columns(start=label).sort("start", maintain_order=True)
     return LinePlot(
-        x="epoch", y=_RHO, colour="cut", colours=CUTS[:-1], column="start", title=_title(frame)
+        x="epoch", y=_RHO, colour="cut", colours=_COLOURS, column="start", title=_title(frame)
     ).draw(curves)
 
 
@@ -76,5 +79,5 @@ def accuracies(frame: polars.DataFrame) -> altair.TopLevelMixin:
     )
     both = polars.concat([clean, robust]).select("what", "seed", "epoch", "value")
     return LinePlot(
-        x="epoch", y=Axis("accuracy", domain=(0.0, 1.0)), colour="what", title=_title(frame)
+        x="epoch", y=Axis("accuracy", domain=(0.0, 1.0)), colour="what", points=True, title=_title(frame)
     ).draw(both)

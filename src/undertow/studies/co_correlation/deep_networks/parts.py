@@ -45,7 +45,7 @@ class _Size:
     rarely: int
     points: int
     last_points: int
-    tested: int | None
+    tested: int
     architecture: str = "resnet-50"
     wide: str = "wrn-50-2"
     width: int = 64
@@ -64,7 +64,7 @@ _SMALL: dict[str, Any] = {"architecture": "resnet-10", "wide": "wrn-10-2", "grou
 _SIZES: dict[Scale, _Size] = {
     "smoke": _Size("digits", 200, 50, 2, 2, 2, points=3, last_points=4, tested=60, width=2, **_SMALL),
     "laptop": _Size("cifar10", 2_000, 100, 8, 2, 4, points=12, last_points=24, tested=200, width=8, **_SMALL),
-    "paper": _Size("cifar10", None, 1024, 50, 5, 10, points=250, last_points=1_000, tested=None),
+    "paper": _Size("cifar10", None, 1024, 50, 5, 10, points=250, last_points=1_000, tested=2_000),
 }
 
 
@@ -147,7 +147,7 @@ def _measures(size: _Size, every: int) -> list[Any]:
             "attack": "apgd-ce",
             "unit": 2.0,
             "box": [-1.0, 1.0],
-            "every": 5 * every * size.steps_per_epoch,
+            "every": "end",
             "limit": size.points,
         },
     ]

@@ -1,0 +1,150 @@
+"""What networks do to samples and gradients is said in a sentence, by measures and attacks alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import undertow as ut
+from undertow.adversary.closest import closest_examples
+from undertow.core.errors import InputError, ModelError, SeamError
+from undertow.core.plain_words import in_plain_words
+
+X = torch.linspace(-1, 1, 30).reshape(5, 6)
+
+
+class Layers(nn.Module):
+    """Two layers, and a forward of each test's own."""
+
+    def __init__(self, forward: Callable[[Layers, Tensor], Tensor]) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.own = forward
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.own(self, x)
+
+
+def overwritten(net: Layers, x: Tensor) -> Tensor:
+    h = torch.relu(net.first(x))
+    h += 1  # relu's gradient needs what this overwrites
+    return net.last(h)  # type: ignore[no-any-return]
+
+
+def own_input_doubled(net: Layers, x: Tensor) -> Tensor:
+    return net.last(torch.relu(net.first(x.mul_(2.0))))  # type: ignore[no-any-return]
+
+
+def first_layer_without_gradient(net: Layers, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        h = torch.relu(net.first(x))
+    return net.last(h)  # type: ignore[no-any-return]
+
+
+def plain(net: Layers, x: Tensor) -> Tensor:
+    return net.last(torch.relu(net.first(x)))  # type: ignore[no-any-return]
+
+
+def decided(net: nn.Module) -> Tensor:
+    """Labels of which none is an error already."""
+    with torch.no_grad():
+        return net(X.clone()).reshape(5, -1).argmax(1)
+
+
+def radii(net: nn.Module, x: Any) -> Any:
+    return ut.robustness(net, x, decided(net), shorten=False)
+
+
+def examples(net: nn.Module, x: Any) -> Any:
+    return closest_examples(net, x, decided(net))
+
+
+def accuracy(net: nn.Module, x: Any) -> Any:
+    return ut.robust_accuracy(net, x, decided(net), eps=0.1)
+
+
+MEASURES = [ut.jacobian_norms, ut.energy, ut.seam_profile]
+ATTACKS = [radii, examples, accuracy]
+
+
+@pytest.mark.parametrize("measure", [*MEASURES, *ATTACKS])
+def test_what_is_overwritten_before_its_gradient_is_taken(measure: Any) -> None:
+    with pytest.raises(
+        ModelError, match=r"overwrites what the gradient.*write h = h \+ 1.*inplace operation"
+    ):
+        measure(Layers(overwritten).eval(), X)
+
+
+@pytest.mark.parametrize("measure", [*MEASURES, *ATTACKS, ut.seams])
+def test_a_network_that_works_in_place_on_its_input_is_measured_and_changes_no_sample(measure: Any) -> None:
+    given = X.clone()
+    measure(Layers(own_input_doubled).eval(), given)
+    assert torch.equal(given, X)
+
+
+def test_and_the_numbers_are_those_of_the_function_that_it_computes() -> None:
+    doubling, plainly = Layers(own_input_doubled).eval(), Layers(plain).eval()
+    norms = ut.jacobian_norms(doubling, X).value
+    torch.testing.assert_close(norms, 2 * ut.jacobian_norms(plainly, 2 * X).value)
+    y = decided(doubling)
+    near, twice = ut.robustness(doubling, X, y), ut.robustness(plainly, 2 * X, y)
+    torch.testing.assert_close(near.attacked, twice.attacked / 2, rtol=0.01, atol=0)
+
+
+def test_what_is_computed_without_a_gradient_is_not_taken_for_a_constant() -> None:
+    net = Layers(first_layer_without_gradient).eval()
+    for measure in (ut.jacobian_norms, ut.energy):
+        with pytest.raises(ModelError, match=r"changes with its input but carries no gradient.*no_grad"):
+            measure(net, X)
+    with pytest.raises(SeamError, match=r"no seam.*nn\.Identity\(\)"):
+        ut.seam_profile(net, X)
+    for attack in ATTACKS:
+        with pytest.raises(ModelError, match=r"no gradient leads from the network's scores to its input"):
+            attack(net, X)
+    assert float(ut.jacobian_norms(Layers(lambda net, x: net.last.bias + 0 * x[:, :3]), X).value.max()) == 0
+
+
+def test_decisions_are_no_scores() -> None:
+    net = Layers(lambda net, x: plain(net, x).argmax(1)).eval()
+    with pytest.raises(ModelError, match=r"returns torch\.int64: measure its logits"):
+        ut.jacobian_norms(net, X)
+    for attack in ATTACKS:
+        with pytest.raises(ModelError, match=r"returns torch\.int64: attack its logits"):
+            attack(net, X)
+    assert ut.seams(net, X) == []
+
+
+@pytest.mark.parametrize("measure", [*MEASURES, *ATTACKS, ut.seams])
+@pytest.mark.parametrize("given", [X.tolist(), X.numpy()], ids=["list", "array"])
+def test_samples_are_tensors(measure: Any, given: Any) -> None:
+    with pytest.raises(InputError, match=r"x must be a torch\.Tensor of shape \(N, …\), not (list|ndarray)"):
+        measure(Layers(plain).eval(), given)
+
+
+@pytest.mark.parametrize("measure", [*MEASURES, ut.seams])
+def test_one_sample_alone_is_no_batch(measure: Any) -> None:
+    with pytest.raises(ModelError, match=r"shape \(6,\).*x\[None\]"):
+        measure(Layers(plain).eval(), X[0])
+
+
+def test_what_a_network_that_is_to_be_cut_cannot_take() -> None:
+    for cut in (ut.split, ut.collaboration):
+        with pytest.raises(ModelError, match=r"cannot take x of shape \(5, 7\).*mat1 and mat2"):
+            cut(Layers(plain).eval(), seam="first", x=torch.ones(5, 7))
+
+
+def test_want_of_memory_is_not_blamed_on_the_network() -> None:
+    def full(_net: Layers, _x: Tensor) -> Tensor:
+        raise torch.OutOfMemoryError("no room")
+
+    for measure in (ut.seams, ut.jacobian_norms):
+        with pytest.raises(torch.OutOfMemoryError):
+            measure(Layers(full).eval(), X)
+    with pytest.raises(KeyError), in_plain_words(X):
+        raise KeyError("a fault of one's own")
