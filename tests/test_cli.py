@@ -233,7 +233,7 @@ def wait_until_begun(runs: Path, process: subprocess.Popen[bytes]) -> None:
 
 def test_an_interrupt_stops_at_a_checkpoint_and_says_how_to_go_on(study: Path, tmp_path: Path) -> None:
     runs = tmp_path / "my runs"
-    process = start(study, runs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = start(study, runs, "--workers", "1", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     wait_until_begun(runs, process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)

@@ -136,7 +136,8 @@ def _plain(attack: str) -> RobustAccuracyResult:
     return robust_accuracy(net, x[:30], y[:30], eps=0.3, bounds=BOX, attack=attack)
 
 
-@pytest.mark.parametrize("factor", [1e-12, pytest.param(1e3, marks=pytest.mark.full)])
+@pytest.mark.full  # smaller: test_units.py
+@pytest.mark.parametrize("factor", [1e-12, 1e3])
 @pytest.mark.parametrize("attack", ["apgd-ce", "apgd-t", "fab-t", "cw", "deepfool", "pgd", "pgd-once"])
 def test_the_scale_of_the_logits_does_not_matter(attack: str, factor: float) -> None:
     net, x, y = digits()
@@ -213,7 +214,7 @@ def test_convolutions_with_batch_norm_are_stacked_too() -> None:
     assert all(module.training for each in nets for module in each.modules())
 
 
-@pytest.mark.parametrize("outputs", [1, 2, 3])
+@pytest.mark.parametrize("outputs", [1, pytest.param(2, marks=pytest.mark.full), 3])
 def test_the_library_is_adapted_to_few_classes_and_free_inputs(outputs: int) -> None:
     pytest.importorskip("pyautoattack")
     net = mlp(outputs, inputs=6, outputs=outputs).float()

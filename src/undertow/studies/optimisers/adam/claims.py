@@ -107,12 +107,7 @@ def falls_short(frame: polars.DataFrame) -> Finding:
     return found.left_open(f"its gap fell by {1 - shrunk:.0%} while steps doubled") if rising else found
 
 
-@CLAIMS.add(
-    "O-f.whole",
-    "With whole batches, on the same points, Adam does reach it.",
-    parts=("whole-adam",),
-    hindsight=_LONGER,
-)
+@CLAIMS.add("O-f.whole", "With whole batches, on the same points, Adam does reach it.", parts=("whole-adam",))
 @CLAIMS.add(
     "O-f.signum", "Signum with single samples does reach it.", parts=("single-signum",), hindsight=_LONGER
 )

@@ -23,7 +23,7 @@ _SIZES = by_scale(
     passes=(20, 1600, 2000),
     samples=(6, 8, 12),
     slower=(1, 4, 4),  # Signum is given so many times more steps,
-    slowest=(1, 10, 10),  # and Adam with whole batches
+    slowest=(1, 5, 5),  # and Adam with whole batches
 )
 _MARGINS = ["norm-margins", {"name": "linear-optimum", "every": "end"}]
 _SINGLE = {
