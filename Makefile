@@ -2,9 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+# Bytecode is kept: tests start many processes, and each would compile the package again.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-full lint format bench clean
+.PHONY: help install run test test-full tests lint format bench clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -30,11 +32,14 @@ format: $(STAMP) ## apply ruff's fixes and formatting
 	$(BIN)/ruff check --fix src tests benchmarks
 	$(BIN)/ruff format src tests benchmarks
 
-test: lint       ## lint, types and every test but the longest
-	$(BIN)/python -m pytest -q -n 2 -m "not full"
+test: $(STAMP)   ## lint, types and every test but the longest, side by side
+	@$(MAKE) --no-print-directory -j2 lint tests
 
 test-full: lint  ## every test, also the long ones
-	$(BIN)/python -m pytest -q -n 2
+	$(PYTEST) --hypothesis-profile=full
+
+tests: $(STAMP)  ## every test but the longest
+	$(PYTEST) -m "not full"
 
 bench: $(STAMP)  ## every benchmark at its CPU size
 	@for b in benchmarks/[a-z]*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done

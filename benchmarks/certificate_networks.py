@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from undertow.data import load
+from undertow.models.cnn import cnn
 from undertow.training import JacobianPenalty
 
 Data = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -53,6 +55,15 @@ def mlp(activation: nn.Module, inputs: int = 64) -> nn.Sequential:
     )
 
 
+def dense(widths: Sequence[int], seed: int) -> nn.Sequential:
+    """Layers of these widths with ReLUs, on the digits."""
+    torch.manual_seed(seed)
+    parts: list[nn.Module] = []
+    for before, after in pairwise((64, *widths, 10)):
+        parts += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*parts[:-1])
+
+
 def pooled() -> nn.Sequential:
     """Two convolutions on 8×8 pixels, with a maximum between them."""
     return nn.Sequential(
@@ -90,6 +101,19 @@ def conv_large(channels: int, side: int) -> nn.Sequential:
     return nn.Sequential(*parts, nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
+def pooled_cnn(channels: int, side: int) -> nn.Sequential:
+    """5×5×32, pooling, 3×3×64, pooling, 1,024 neurons: the CNN of the study of margins (Lyu & Li 2020)."""
+    net = cnn(
+        image=(channels, side, side),
+        stages=[(32,), (64,)],
+        kernels=(5, 3),
+        dense=(1024,),
+        outputs=10,
+        generator=torch.Generator().manual_seed(0),
+    )
+    return nn.Sequential(nn.Flatten(), *net)
+
+
 def digits() -> Data:
     """Scikit-learn's digits, 64 pixels in [0, 1], 1,400 of them for training."""
     data = load("digits", split="all")
@@ -121,7 +145,7 @@ def trained(
     torch.manual_seed(0)
     x, y, _, _ = data
     net = make().to(x.device)
-    optimiser = torch.optim.Adam(net.parameters(), rate, weight_decay=1e-4)
+    optimiser = torch.optim.Adam(net.parameters(), rate, weight_decay=1e-4, fused=x.is_cuda)
     steps = epochs * -(-len(x) // batch)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)
     hold_down = JacobianPenalty(penalty) if penalty else None

@@ -9,26 +9,27 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import torch
-from certificate_networks import conv_large, conv_small, images, mlp, trained
+from certificate_networks import Data, conv_large, conv_small, images, mlp, pooled_cnn, trained
 from torch import Tensor, nn
 
 from undertow.adversary import Classifier, robust_accuracy
 from undertow.adversary.certificates.ball_coupling import BallCouplings
-from undertow.adversary.certificates.bracket import largest_radius
+from undertow.adversary.certificates.bracket import Reach, largest_radius
 from undertow.adversary.certificates.certified import gap_bounds, linear_radii
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.lipschitz import lipschitz_bounds
 from undertow.adversary.certificates.network_graph import NetworkGraph, read_graph
-from undertow.adversary.certificates.refined import refined_gaps, refined_radii
+from undertow.adversary.certificates.refined import Effort, refined_gaps, refined_radii
 from undertow.adversary.certified_accuracy import certified_accuracy
 
 EPS = {"mnist": 0.5, "cifar10": 0.1}  # L2, in units of a pixel's range
 NETWORKS: dict[str, tuple[Callable[[int, int], nn.Module], float]] = {
-    "MLP": (lambda channels, side: mlp(nn.ReLU(), channels * side**2), 1.0),
-    "ConvSmall": (conv_small, 1.0),
-    "ConvLarge": (conv_large, 2.0),
+    "MLP": (lambda channels, side: mlp(nn.ReLU(), channels * side**2), 0.75),
+    "ConvSmall": (conv_small, 1.25),
+    "ConvLarge": (conv_large, 2.25),
 }
 """How each is made, and its share of the time."""
+METHODS = ("CROWN", "α-CROWN", "Lipschitz", "ours", "attack")
 
 
 @dataclass
@@ -51,93 +52,103 @@ def lipschitz_radii(graph: NetworkGraph, x: Tensor, y: Tensor, guess: Tensor) ->
     """The largest r with min_j (s_y − s_j)/β_j(r) ≥ r, β_j bounding the slope of the difference on the ball of r."""
     level = gap_bounds(graph, x, y, torch.zeros_like(guess), 2.0)
 
-    def gap(radius: Tensor, index: Tensor) -> Tensor:
+    def reach(radius: Tensor, index: Tensor) -> Reach:
         steep = lipschitz_bounds(graph, x[index], y[index], radius, 2.0, None)
-        left = level[index] - radius.unsqueeze(1) * steep
-        return torch.where(level[index].isinf(), math.inf, left).amin(1)
+        each = torch.where(steep > 0, level[index] / steep.clamp(min=1e-300), math.inf)
+        return Reach.of(radius, each.amin(1))
 
-    return largest_radius(gap, level=level.amin(1), guess=guess, rtol=1e-2)
-
-
-def prove_radii(proofs: Proofs, net: nn.Module, graph: NetworkGraph, x: Tensor, y: Tensor) -> None:
-    """Radii of these points by every method, and by attack."""
-    crown, ours = LinearBounds(graph, 2.0, lengths=False), LinearBounds(graph, 2.0)
-    into, points = proofs.radii, x.double()
-    plain = proofs.timed(into, "CROWN", lambda: linear_radii(crown, points, y))
-    proofs.timed(into, "α-CROWN", lambda: refined_radii(crown, points, y, plain, coupled=False))
-    proofs.timed(into, "ours", lambda: refined_radii(ours, points, y, plain))
-    proofs.timed(into, "Lipschitz", lambda: lipschitz_radii(graph, x, y, plain.clamp(min=1e-9)))
-    proofs.timed(into, "attack", lambda: attacked(net, x, y))
+    return largest_radius(reach, guess=guess, rtol=1e-2)
 
 
-def attacked(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """The lengths of the shortest adversarial examples found."""
-    return robust_accuracy(net, x, y, eps=1e3, attack="fast", certify=False, progress=False).distance
+class Methods:
+    """All proofs of one network, and the attack."""
+
+    def __init__(self, net: nn.Module, x: Tensor) -> None:
+        self.net, self.graph = net, read_graph(Classifier(net), net, x)
+        self.crown, self.ours = LinearBounds(self.graph, 2.0, lengths=False), LinearBounds.of(self.graph, 2.0)
+        self.couplings = BallCouplings.of(self.ours)
+
+    def radii(self, proofs: Proofs, x: Tensor, y: Tensor) -> None:
+        """Radii of these points by every method."""
+        into, points = proofs.radii, x.double()
+        plain = proofs.timed(into, "CROWN", lambda: linear_radii(self.crown, points, y))
+        proofs.timed(into, "α-CROWN", lambda: refined_radii(self.crown, points, y, plain, coupled=False))
+        guess = plain.clamp(min=1e-9)
+        proofs.timed(into, "Lipschitz", lambda: lipschitz_radii(self.graph, x, y, guess))
+        proofs.timed(into, "ours", lambda: refined_radii(self.ours, points, y, plain))
+        proofs.timed(into, "attack", lambda: self.attacked(x, y))
+
+    def at(self, eps: float, proofs: Proofs, x: Tensor, y: Tensor) -> None:
+        """Which of these points each method proves at ε."""
+        into, points = proofs.at_eps, x.double()
+        reach = torch.full((len(x),), eps, dtype=torch.float64, device=x.device)
+
+        def proved(bounds: LinearBounds, effort: Effort) -> Tensor:
+            return refined_gaps(bounds, points, y, reach, effort).lower.amin(1) > 0
+
+        def flat_enough() -> Tensor:
+            level = gap_bounds(self.graph, x, y, torch.zeros_like(reach), 2.0)
+            return (level - eps * lipschitz_bounds(self.graph, x, y, reach, 2.0, None)).amin(1) > 0
+
+        proofs.timed(into, "CROWN", lambda: proved(self.crown, Effort(steps=0)))
+        proofs.timed(into, "α-CROWN", lambda: proved(self.crown, Effort(until=0.0)))
+        proofs.timed(into, "Lipschitz", flat_enough)
+        proofs.timed(into, "ours", lambda: proved(self.ours, Effort(self.couplings, until=0.0)))
+        proofs.timed(into, "attack", lambda: self.attacked(x, y) > eps)
+
+    def attacked(self, x: Tensor, y: Tensor) -> Tensor:
+        """The lengths of the shortest adversarial examples found."""
+        found = robust_accuracy(self.net, x, y, eps=1e3, attack="fast", certify=False, progress=False)
+        return found.distance
 
 
-def prove_at(proofs: Proofs, net: nn.Module, graph: NetworkGraph, x: Tensor, y: Tensor, eps: float) -> None:
-    """Which of these points each method proves at ε."""
-    crown, ours = LinearBounds(graph, 2.0, lengths=False), LinearBounds(graph, 2.0)
-    reach = torch.full((len(x),), eps, dtype=torch.float64, device=x.device)
-    into, points, couplings = proofs.at_eps, x.double(), BallCouplings(ours)
-
-    def proved(bounds: LinearBounds, steps: int, coupled: bool) -> Tensor:
-        found = refined_gaps(
-            bounds, points, y, reach, couplings=couplings if coupled else None, steps=steps, until=0.0
-        )
-        return found.amin(1) > 0
-
-    def flat_enough() -> Tensor:
-        level = gap_bounds(graph, x, y, torch.zeros_like(reach), 2.0)
-        return (level - eps * lipschitz_bounds(graph, x, y, reach, 2.0, None)).amin(1) > 0
-
-    proofs.timed(into, "CROWN", lambda: proved(crown, 0, False))
-    proofs.timed(into, "α-CROWN", lambda: proved(crown, 20, False))
-    proofs.timed(into, "ours", lambda: proved(ours, 20, True))
-    proofs.timed(into, "Lipschitz", flat_enough)
-    proofs.timed(into, "attack", lambda: attacked(net, x, y) > eps)
+def in_growing_batches(count: int, first: int, deadline: float, work: Callable[[slice], None]) -> int:
+    """How many of the points there was time for: batches grow fourfold while as many more seconds are left."""
+    done, size = 0, first
+    while done < count:
+        some, start = slice(done, min(done + size, count)), time.perf_counter()
+        work(some)
+        took, done = time.perf_counter() - start, some.stop
+        size = min(4 * (some.stop - some.start), count - done)
+        left = deadline - time.perf_counter()
+        if size and took * size / (some.stop - some.start) > left:
+            size = int(left / took * (some.stop - some.start))
+            if size < 1:
+                break
+    return done
 
 
 def compare(
-    name: str, net: nn.Module, x: Tensor, y: Tensor, *, eps: float, seconds: float, few: int, batch: int
+    name: str, net: nn.Module, x: Tensor, y: Tensor, *, eps: float, deadline: float, points: int, first: int
 ) -> None:
-    """Print what every method proves of the first points, as many as the time allows: radii of ``few`` at most."""
+    """Print what every method proves of the first points, as many as there is time for: at ε, then radii."""
     right = net(x).argmax(1) == y
     clean, x, y = float(right.double().mean()), x[right], y[right]
-    graph, proofs = read_graph(Classifier(net), net, x[:4]), Proofs()
-    begin, done = time.perf_counter(), 0
-    while done < len(x) and (done == 0 or time.perf_counter() - begin < 0.4 * seconds):
-        some = slice(done, done + batch)
-        prove_at(proofs, net, graph, x[some], y[some], eps)
-        done += batch
-    at_eps, first = min(done, len(x)), 0
-    while first < min(few, len(x)) and (first == 0 or time.perf_counter() - begin < seconds):
-        some = slice(first, min(first + batch, few))
-        prove_radii(proofs, net, graph, x[some], y[some])
-        first += batch
-    radii = {label: torch.cat(parts) for label, parts in proofs.radii.items()}
+    methods, proofs, begin = Methods(net, x[:4]), Proofs(), time.perf_counter()
+    half = begin + 0.35 * (deadline - begin)
+    count = min(points, len(x))
+    at_eps = in_growing_batches(count, first, half, lambda some: methods.at(eps, proofs, x[some], y[some]))
+    few = in_growing_batches(count, first, deadline, lambda some: methods.radii(proofs, x[some], y[some]))
+    radii = {label: torch.cat(proofs.radii[label]) for label in METHODS}
     above = sum(int((each > radii["attack"] * (1 + 1e-6)).sum()) for each in radii.values())
-    shown = {label: clean * float(torch.cat(parts).double().mean()) for label, parts in proofs.at_eps.items()}
-    gain = float(radii["ours"].mean() / radii["CROWN"].mean())
-    slopes = float(radii["α-CROWN"].mean() / radii["CROWN"].mean())
+    shown = {label: clean * float(torch.cat(proofs.at_eps[label]).double().mean()) for label in METHODS}
+    plain = radii["CROWN"].mean()
     print(f"{name}: accuracy {clean:.3f}; proved above an example: {above}")
+    print(f"    accuracy at {eps:g} ({at_eps} points)   " + _listed(shown))
+    means = {label: float(each.mean()) for label, each in radii.items()}
+    gain, slopes = (float(radii[label].mean() / plain) for label in ("ours", "α-CROWN"))
     print(
-        f"    accuracy at {eps:g} ({at_eps} points)   " + "  ".join(f"{k} {v:.3f}" for k, v in shown.items())
+        f"    mean radius ({few} points)   {_listed(means)}   ours ×{gain:.2f}, slopes ×{slopes:.2f} of CROWN"
     )
+    shares = {label: float((each / radii["attack"]).median()) for label, each in radii.items()}
+    print(f"    of the attack, median   {_listed(shares)}")
     print(
-        f"    mean radius ({len(radii['ours'])} points)   "
-        + "  ".join(f"{label} {float(each.mean()):.3f}" for label, each in radii.items())
-        + f"   ours ×{gain:.2f}, slopes ×{slopes:.2f} of CROWN"
+        "    seconds   " + "  ".join(f"{label} {proofs.seconds[label]:.1f}" for label in METHODS), flush=True
     )
-    print(
-        "    certified/attacked, median   "
-        + "  ".join(
-            f"{k} {float((each / radii['attack']).median()):.3f}"
-            for k, each in radii.items()
-            if k != "attack"
-        )
-    )
-    print("    seconds   " + "  ".join(f"{k} {v:.1f}" for k, v in proofs.seconds.items()), flush=True)
+
+
+def _listed(values: dict[str, float]) -> str:
+    return "  ".join(f"{label} {value:.3f}" for label, value in values.items())
 
 
 def tightness(
@@ -149,46 +160,47 @@ def tightness(
     seconds: float,
     limit: int | None,
     epochs: int,
-    few: int,
+    points: int,
 ) -> None:
-    """The table, data set by data set; on a GPU also how long 1,000 points of the CNN take at one ε."""
-    for name in data_sets:
-        data = images(name, device, limit=limit)
+    """The table, data set by data set, in about so many seconds: each network has its share of those that are left."""
+    cells = [(name, label, penalty) for name in data_sets for label in networks for penalty in penalties]
+    end, loaded = time.perf_counter() + seconds, {}
+    for place, (name, label, penalty) in enumerate(cells):
+        start, (make, share) = time.perf_counter(), NETWORKS[label]
+        shares = sum(NETWORKS[other][1] for _, other, _ in cells[place:])
+        deadline = start + (end - start) * share / shares
+        if name not in loaded:
+            loaded = {name: images(name, device, limit=limit)}
+        data: Data = loaded[name]
         channels, side = data[0].shape[1:3]
-        for label in networks:
-            make, share = NETWORKS[label]
-            for penalty in penalties:
-                start = time.perf_counter()
-                net = trained(
-                    partial(make, channels, side),
-                    data,
-                    epochs=epochs,
-                    penalty=penalty,
-                    batch=256,
-                )
-                size = sum(weight.numel() for weight in net.parameters())
-                title = f"{name}, {label} ({size / 1e6:.2f} million parameters), penalty {penalty:g}"
-                title += f", trained in {time.perf_counter() - start:.0f} s"
-                batch = 2 if device == "cpu" else 4 if label == "ConvLarge" else 25
-                compare(
-                    title,
-                    net,
-                    *data[2:],
-                    eps=EPS[name],
-                    seconds=share * seconds,
-                    few=few,
-                    batch=batch,
-                )
-                if device != "cpu" and (name, label) == ("mnist", "ConvSmall"):
-                    accuracy_of_many(net, *data[2:], eps=EPS[name])
+        net = trained(partial(make, channels, side), data, epochs=epochs, penalty=penalty, batch=512)
+        size = sum(weight.numel() for weight in net.parameters()) / 1e6
+        title = f"{name}, {label} ({size:.2f} million parameters), penalty {penalty:g}"
+        title += f", trained in {time.perf_counter() - start:.0f} s"
+        first = {"cpu": 1, "cuda": 2 if label == "ConvLarge" else 16}[device.split(":")[0]]
+        compare(title, net, *data[2:], eps=EPS[name], deadline=deadline, points=points, first=first)
 
 
-def accuracy_of_many(net: nn.Module, x: Tensor, y: Tensor, *, eps: float) -> None:
-    """Seconds of certified accuracy of all points at one ε."""
-    start = time.perf_counter()
-    found = certified_accuracy(net, x, y, eps=eps)
-    print(
-        f"    certified accuracy of {len(x)} points at {eps:g}: {found.value:.3f} in "
-        f"{time.perf_counter() - start:.1f} s",
-        flush=True,
-    )
+def accuracy_of_many(device: str, count: int, *, limit: int | None, epochs: int, seconds: float) -> None:
+    """Seconds of certified accuracy of MNIST at one ε: ConvSmall, and while there is time the study of margins' CNN."""
+    data = images("mnist", device, limit=limit, points=count)
+    for label, make, eps, first in (
+        ("ConvSmall", conv_small, 0.5, max(1, count // 10)),
+        ("CNN with pooling", pooled_cnn, 0.1, max(1, count // 100)),
+    ):
+        net = trained(partial(make, 1, 28), data, epochs=epochs, batch=512)
+
+        def look(some: slice, net: nn.Module = net, label: str = label, eps: float = eps) -> None:
+            start = time.perf_counter()
+            found = certified_accuracy(net, data[2][some], data[3][some], eps=eps)
+            print(
+                f"{label}: certified accuracy of {len(data[2][some])} points at {eps:g}: {found.value:.3f} of "
+                f"{found.clean:.3f}, {time.perf_counter() - start:.1f} s",
+                flush=True,
+            )
+
+        look(slice(first))  # libraries are loaded in it
+        if label == "ConvSmall":
+            look(slice(count))
+        else:
+            in_growing_batches(count, first, time.perf_counter() + seconds, look)

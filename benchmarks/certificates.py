@@ -8,8 +8,10 @@ with slopes by ascent (α-CROWN), by ours, which couples the neurons of a layer 
     python benchmarks/certificates.py --soundness         25 architectures, 5,000 samples, no violation allowed
     python benchmarks/certificates.py --narrow            narrow networks against their exact radii
     python benchmarks/certificates.py --pace              seconds against the number of points
+    python benchmarks/certificates.py --members           ten networks as one batch, and one by one
     python benchmarks/certificates.py --tightness --device cuda             MNIST and CIFAR-10, three networks each
-    python benchmarks/certificates.py --tightness --data mnist --networks MLP ConvSmall --limit 6000 --few 4
+    python benchmarks/certificates.py --tightness --data mnist --networks MLP ConvSmall --limit 6000 --most 4
+    python benchmarks/certificates.py --accuracy 1000 --device cuda         certified accuracy of 1,000 points at one ε
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -26,8 +29,8 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from certificate_networks import Residual, SmallTransformer, digits, mlp, pooled, trained
-from certificate_tightness import EPS, compare, tightness
+from certificate_networks import Residual, SmallTransformer, dense, digits, mlp, pooled, trained
+from certificate_tightness import EPS, accuracy_of_many, compare, tightness
 from certificate_tightness import NETWORKS as LARGE
 
 from tests.adversary.certificates.architectures import ARCHITECTURES, violations
@@ -35,8 +38,9 @@ from undertow.adversary import Classifier, robustness
 from undertow.adversary.certificates.case_radii import radii_by_cases
 from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.linear_bounds import LinearBounds
-from undertow.adversary.certificates.network_graph import read_graph
+from undertow.adversary.certificates.network_graph import NetworkGraph, read_graph
 from undertow.adversary.certificates.refined import refined_radii
+from undertow.adversary.certificates.stacked_graphs import stacked_graph
 
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "ReLU MLP": lambda: mlp(nn.ReLU()),
@@ -57,25 +61,28 @@ def table(points: int, penalties: tuple[float, ...]) -> None:
             net = trained(make, data, penalty=penalty)
             title = name if not penalty else f"{name}, penalty {penalty:g}"
             x, y = data[2][:points], data[3][:points]
-            compare(f"digits, {title}", net, x, y, eps=0.3, seconds=math.inf, few=points, batch=points)
+            compare(f"digits, {title}", net, x, y, eps=0.3, deadline=math.inf, points=points, first=points)
 
 
 def pace() -> None:
-    """Seconds of certified radii against the number of points."""
+    """Seconds of certified radii against the number of points, by the clock and of the processor."""
     data = digits()
     net = trained(NETWORKS["ReLU MLP"], data)
-    times = []
+    times: list[tuple[int, float, float]] = []
     for count in (25, 50, 100, 200):
         x, y = data[2][:count], data[3][:count]
         graph = read_graph(Classifier(net), net, x)
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         plain = certified_radii(graph, x, y, 2.0)
-        middle = time.perf_counter()
-        refined_radii(LinearBounds(graph, 2.0), x.double(), y, plain)
-        times.append((count, middle - start, time.perf_counter() - middle))
-    slope = math.log(sum(times[-1][1:]) / sum(times[0][1:])) / math.log(times[-1][0] / times[0][0])
-    for count, plain_time, more in times:
-        print(f"ReLU MLP, {count} digits: {plain_time:.1f} s plain, {more:.1f} s for the ball")
+        first = time.process_time() - busy
+        refined_radii(LinearBounds.of(graph, 2.0), x.double(), y, plain)
+        times.append((count, time.process_time() - busy, time.perf_counter() - start))
+        print(
+            f"ReLU MLP, {count} digits: {times[-1][2]:.1f} s, of the processor {times[-1][1]:.1f} s, "
+            f"{first:.1f} of them for plain linear bounds",
+            flush=True,
+        )
+    slope = math.log(times[-1][1] / times[0][1]) / math.log(times[-1][0] / times[0][0])
     print(f"growth in points with slope {slope:.2f}")
 
 
@@ -130,6 +137,36 @@ def narrow(nets: int) -> None:
         print(f"{seconds:.0f} s case by case", flush=True)
 
 
+def members(count: int) -> None:
+    """Processor time of radii of several networks, one by one and as one batch, and how much these differ."""
+    data = digits()
+    for widths in ((16,), (16, 16), (100, 100)):
+        nets = [trained(partial(dense, widths, seed), data, epochs=10) for seed in range(count)]
+        for points in (4, 30):
+            x = data[2][:points]
+            y = [net(x).argmax(1) for net in nets]
+            graphs = [read_graph(Classifier(net), net, x) for net in nets]
+            start = time.process_time()
+            alone = torch.stack([_radii(graph, x, own) for graph, own in zip(graphs, y, strict=True)])
+            middle = time.process_time()
+            stack = stacked_graph(graphs)
+            assert stack is not None
+            who = torch.arange(count).repeat_interleave(points)
+            batched = _radii(stack, x.repeat(count, 1), torch.cat(y), who).reshape(count, points)
+            first, second = middle - start, time.process_time() - middle
+            apart = float(((batched - alone).abs() / alone).max())
+            print(
+                f"{count} networks of {widths} neurons, {points} digits: {first:.2f} s one by one, {second:.2f} s "
+                f"as one batch (×{first / second:.1f}); radii differ by {apart:.1e} at most",
+                flush=True,
+            )
+
+
+def _radii(graph: NetworkGraph, x: Tensor, y: Tensor, who: Tensor | None = None) -> Tensor:
+    plain = certified_radii(graph, x, y, 2.0, who=who)
+    return refined_radii(LinearBounds.of(graph, 2.0), x.double(), y, plain, who=who)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -141,19 +178,31 @@ def main() -> None:
     add("--narrow", type=int, nargs="?", const=20, help="narrow networks to compare with exact radii")
     add("--pace", action="store_true", help="seconds against the number of points")
     add("--tightness", action="store_true", help="networks of several sizes on MNIST and CIFAR-10")
-    add("--device", default="cpu", help="of --tightness")
+    add("--members", type=int, nargs="?", const=10, help="networks to prove radii of, at once and one by one")
+    add(
+        "--accuracy",
+        type=int,
+        nargs="?",
+        const=1000,
+        help="points to prove at one ε, and how long that takes",
+    )
+    add("--device", default="cpu", help="of --tightness and --accuracy")
+    add("--memory", type=float, default=None, help="GiB of a GPU that may be used")
     add("--data", nargs="+", choices=EPS, default=list(EPS))
     add("--networks", nargs="+", choices=LARGE, default=list(LARGE))
     add(
         "--seconds",
         type=float,
-        default=8.0,
-        help="of proofs for each network, about; the largest takes twice as long",
+        default=180.0,
+        help="of --tightness in all, training included; the larger networks have more of them",
     )
     add("--limit", type=int, default=None, help="training images")
     add("--epochs", type=int, default=3)
-    add("--few", type=int, default=25, help="points whose radii are searched, at most")
+    add("--most", type=int, default=200, help="points of each network, at most")
     options = parser.parse_args()
+    if options.memory is not None:
+        total = torch.cuda.get_device_properties(options.device).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, options.memory * 2**30 / total), options.device)
     if options.soundness:
         soundness(options.soundness)
     elif options.narrow:
@@ -169,8 +218,18 @@ def main() -> None:
             seconds=options.seconds,
             limit=options.limit,
             epochs=options.epochs,
-            few=options.few,
+            points=options.most,
         )
+    elif options.accuracy:
+        accuracy_of_many(
+            options.device,
+            options.accuracy,
+            limit=options.limit,
+            epochs=options.epochs,
+            seconds=options.seconds,
+        )
+    elif options.members:
+        members(options.members)
     else:
         table(options.points, (0.0, options.penalty))
         pace()

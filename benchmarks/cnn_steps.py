@@ -119,7 +119,7 @@ def plain_time(name: str, options: argparse.Namespace) -> float:
 
 def farthest(ours: nn.Module, theirs: nn.Module) -> float:
     """The largest difference of two networks' weights, relative to the largest weight of their tensor."""
-    pairs = zip(ours.parameters(), theirs.parameters(), strict=True)
+    pairs = zip(*(map(torch.detach, net.parameters()) for net in (ours, theirs)), strict=True)
     return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)
 
 

@@ -146,8 +146,8 @@ def trainer(steps: int, options: Options) -> Spent:
         def __init__(self) -> None:
             super().__init__(*network().children())
 
-        def forward(self, x: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:  # type: ignore[override]
-            logits = super().forward(x)
+        def forward(self, x: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:
+            logits = super().forward(x)  # type: ignore[no-untyped-call]
             loss = {} if labels is None else {"loss": nn.functional.cross_entropy(logits, labels)}
             return {**loss, "logits": logits}
 

@@ -141,8 +141,9 @@ def against_enumeration(nets: int, each: int, norm: float) -> None:
             solved.append(math.inf if found.status == "none-found" else found.upper)
         radius = torch.tensor(truth[-each:], dtype=torch.float64)
         some = radius.isfinite() & (radius > 0)
-        bounds = gap_bounds(graph, x[some], y[some], radius[some] * (1 + 1e-11), norm)
-        beyond += int((bounds > 0).all(1).sum())
+        if bool(some.any()):
+            bounds = gap_bounds(graph, x[some], y[some], radius[some] * (1 + 1e-11), norm)
+            beyond += int((bounds > 0).all(1).sum())
     t, c, s, a = (np.array(values) for values in (truth, proved, solved, attacked))
     near = np.isfinite(t) & (t > 0)
     ratio, gap = c[near] / t[near], np.abs(s[near] / t[near] - 1)

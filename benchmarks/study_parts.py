@@ -31,6 +31,8 @@ from undertow.execution.watch import Watch
 from undertow.store.store import Store
 from undertow.studies import find
 
+_NOTES = 10.0  # seconds between two lines on a training that goes on until a loss is reached
+
 
 class Clock(Watch):
     """Prints what each group cost once it has ended, from its provenance, and adds it up."""
@@ -41,10 +43,15 @@ class Clock(Watch):
             trial.id: study.part for study in studies for group in study.groups for trial in group.trials
         }
         self.seconds: Counter[str] = Counter()
-        self.began = time.monotonic()
+        self.began = self.first = self.told = time.monotonic()
 
     def describe(self, group: Group) -> str:
         return f"{self.parts[group.trials[0].id]:>18} × {len(group.trials)}"
+
+    def progress(self, group: Group, step: int, steps: int, note: str = "") -> None:  # noqa: ARG002
+        if note and time.monotonic() - self.told > _NOTES:
+            self.told = time.monotonic()
+            print(f"{self.told - self.first:7.0f} s {self.describe(group)}: {note}", flush=True)
 
     def ended(self, group: Group, *, finished: bool) -> None:
         if not finished:

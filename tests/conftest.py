@@ -14,7 +14,8 @@ from hypothesis import settings
 from tests.chromium import launched
 
 torch.set_num_threads(1)  # pytest-xdist gives each core its own worker
-settings.register_profile("undertow", deadline=None, derandomize=True)
+settings.register_profile("undertow", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("full", deadline=None, derandomize=True, max_examples=100)
 settings.load_profile("undertow")
 
 

@@ -41,6 +41,10 @@ seed = [0, 1]
 """
 
 
+HERE = ("--engine", "here")
+"""Where the engine is no matter: processes of its own take seconds to start."""
+
+
 def call(*arguments: str | Path) -> int:
     with pytest.raises(SystemExit) as caught:
         main([str(argument) for argument in arguments])
@@ -69,7 +73,7 @@ def test_a_study_of_another_version_does_not_stop_the_others(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = tmp_path / "runs"
-    assert call("run", study, "--runs", runs) == 0
+    assert call("run", study, "--runs", runs, *HERE) == 0
     written = runs / "studies" / "mine.own.own.json"
     document = unseal(written.read_bytes(), written)
     document["study"] = {**document["study"], "name": "older", "novelty": 1}
@@ -79,7 +83,7 @@ def test_a_study_of_another_version_does_not_stop_the_others(
     for command in ("claims", "show"):  # readers take it as it is
         assert call(command, runs) == 0
         assert capsys.readouterr().err == ""
-    assert call("resume", runs) == 1
+    assert call("resume", runs, *HERE) == 1
     printed = capsys.readouterr().out
     assert (
         "older.own.own was written by another version of undertow, and this one cannot run it again"
@@ -87,7 +91,7 @@ def test_a_study_of_another_version_does_not_stop_the_others(
     )
     assert "novelty is not a setting" in printed
     assert "trials finished." in printed
-    assert call("run", study, "--runs", runs, "--grid", "seed=3") == 0
+    assert call("run", study, "--runs", runs, "--grid", "seed=3", *HERE) == 0
     assert "mine.own.own: 2 of 2 trials finished." in capsys.readouterr().out
 
 
@@ -107,7 +111,7 @@ def test_run_show_resume(study: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     assert call("show", runs) == 1
     assert f"{victim}/records.jsonl is damaged" in capsys.readouterr().out
-    assert call("resume", runs) == 0
+    assert call("resume", runs, *HERE) == 0
     assert "is computed again" in capsys.readouterr().out
     assert call("show", runs) == 0
     assert call("claims", runs, "--json") == 0
@@ -163,6 +167,21 @@ def test_unknown_names_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "cannot be written" in capsys.readouterr().err
 
 
+def test_a_table_with_a_hole_is_refused_before_anything_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{'ill' if i % 2 else 'well'},{i},{'' if i == 3 else i * i},p{i}" for i in range(12)]
+    (tmp_path / "my.csv").write_text("\n".join(["outcome,a,b,name", *rows]))
+    table = ("--data", "table", "--path", tmp_path / "my.csv", "--label", "outcome")
+    asked = ("reproduce", "stable-rank", "--scale", "smoke", "--runs", tmp_path / "runs", *table)
+    assert call(*asked) == 1
+    told = capsys.readouterr()
+    assert "the column 'b' has 1 missing or infinite values" in told.err
+    assert not (tmp_path / "runs").exists()
+    assert call(*asked, "--features", "a", "--seeds", "1", "--engine", "here") == 0
+    assert "6 of 6 trials finished" in capsys.readouterr().out
+
+
 def test_studies_and_data_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("studies") == 0
     assert "stable-rank" in capsys.readouterr().out
@@ -183,12 +202,12 @@ def test_the_sentences_of_a_reproduction_are_wrapped_not_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    arguments = ("--scale", "smoke", "--part", "main", "--runs", tmp_path / "runs")
+    arguments = ("--scale", "smoke", "--part", "main", "--runs", tmp_path / "runs", *HERE)
     assert call("reproduce", "stable-rank", *arguments) == 0
-    assert "final/initial stable rank, largest of the five inits" in " ".join(capsys.readouterr().out.split())
+    assert "final/initial stable rank, largest of the inits" in " ".join(capsys.readouterr().out.split())
 
 
-def start(study: Path, runs: Path, **options: int) -> subprocess.Popen[bytes]:
+def start(study: Path, runs: Path, *more: str, **options: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", "from undertow.cli import main; main()"]
     arguments = [
         "run",
@@ -199,6 +218,7 @@ def start(study: Path, runs: Path, **options: int) -> subprocess.Popen[bytes]:
         "100000",
         "--probe.every",
         "1000",
+        *more,
     ]
     return subprocess.Popen([*command, *arguments], **options)  # type: ignore[call-overload,no-any-return]
 
@@ -213,7 +233,7 @@ def wait_until_begun(runs: Path, process: subprocess.Popen[bytes]) -> None:
 
 def test_an_interrupt_stops_at_a_checkpoint_and_says_how_to_go_on(study: Path, tmp_path: Path) -> None:
     runs = tmp_path / "my runs"
-    process = start(study, runs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = start(study, runs, "--workers", "1", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     wait_until_begun(runs, process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
@@ -226,7 +246,7 @@ def test_an_interrupt_stops_at_a_checkpoint_and_says_how_to_go_on(study: Path, t
 
 def test_a_terminal_sees_progress(study: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    process = start(study, tmp_path / "runs", stdout=theirs, stderr=theirs)
+    process = start(study, tmp_path / "runs", *HERE, stdout=theirs, stderr=theirs)
     os.close(theirs)
     seen = b""
     deadline = time.monotonic() + 60

@@ -17,6 +17,7 @@ _NEEDS = {
     "pretrained_pitch_tracker": ("torchcrepe", "librosa"),
     "tensorboard_records": ("tensorboard",),
 }
+_LONG = ("two_processes",)  # smaller: tests/probe/test_ranks.py
 _PRINTS = {
     "plain_loop": "co_correlation",
     "followed_optimizer": "200,0,stable-rank,2.weight",
@@ -32,7 +33,10 @@ def test_every_example_is_run() -> None:
     assert {path.stem for path in _FOLDER.glob("*.py")} == set(_PRINTS)
 
 
-@pytest.mark.parametrize("name", _PRINTS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.full if name in _LONG else ()) for name in _PRINTS],
+)
 def test_an_example_runs_and_prints_what_it_says(name: str, tmp_path: Path) -> None:
     for package in _NEEDS.get(name, ()):
         if importlib.util.find_spec(package) is None:

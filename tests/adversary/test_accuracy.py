@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import nn
 
 from tests.adversary.cases import decisions, digits, mlp, parity, points
 from undertow.adversary import Classifier, Groups, robust_accuracy, robust_curve
+from undertow.adversary.accuracy import RobustAccuracyResult
 from undertow.adversary.attacks.search import Search
 from undertow.adversary.classifier import margins_of
 from undertow.adversary.geometry import lengths
@@ -18,7 +20,8 @@ from undertow.core.errors import ConfigError, InputError
 BOX = (0.0, 1.0)
 
 
-@pytest.mark.parametrize(("norm", "eps"), [(2, 0.5), pytest.param(math.inf, 0.06, marks=pytest.mark.full)])
+@pytest.mark.full  # smaller: test_the_library_is_adapted_to_few_classes_and_free_inputs
+@pytest.mark.parametrize(("norm", "eps"), [(2, 0.5), (math.inf, 0.06)])
 def test_equals_an_independent_run_of_pyautoattack(norm: float, eps: float) -> None:
     library = pytest.importorskip("pyautoattack")
     net, x, y = digits()
@@ -33,13 +36,20 @@ def test_equals_an_independent_run_of_pyautoattack(norm: float, eps: float) -> N
     assert 0.1 < float(ours.value) < 0.8  # neither all nor nothing: the comparison means something
 
 
+@cache
+def _best() -> float:
+    net, x, y = digits()
+    found = robust_accuracy(net, x[:80], y[:80], eps=0.3, bounds=BOX, attack=["apgd-t", "fab-t"])
+    return float(found.value)
+
+
 @pytest.mark.parametrize(
     "attack", ["apgd-ce", "apgd-dlr", "apgd-t", "fab-t", "pgd", "pgd-once", "cw", "deepfool"]
 )
 def test_every_attack_comes_close_to_the_ensemble(attack: str) -> None:
     net, x, y = digits()
     x, y = x[:80], y[:80]
-    best = float(robust_accuracy(net, x, y, eps=0.3, bounds=BOX, attack=["apgd-t", "fab-t"]).value)
+    best = _best()
     alone = float(robust_accuracy(net, x, y, eps=0.3, bounds=BOX, attack=attack).value)
     assert -0.013 <= alone - best <= 0.05
 
@@ -120,12 +130,19 @@ def test_pgd_has_as_many_starts_as_its_name_says(
     assert len(drawn) == starts  # beside the first, which is the sample itself
 
 
+@cache
+def _plain(attack: str) -> RobustAccuracyResult:
+    net, x, y = digits()
+    return robust_accuracy(net, x[:30], y[:30], eps=0.3, bounds=BOX, attack=attack)
+
+
+@pytest.mark.full  # smaller: test_units.py
 @pytest.mark.parametrize("factor", [1e-12, 1e3])
 @pytest.mark.parametrize("attack", ["apgd-ce", "apgd-t", "fab-t", "cw", "deepfool", "pgd", "pgd-once"])
 def test_the_scale_of_the_logits_does_not_matter(attack: str, factor: float) -> None:
     net, x, y = digits()
     x, y = x[:30], y[:30]
-    plain = robust_accuracy(net, x, y, eps=0.3, bounds=BOX, attack=attack)
+    plain = _plain(attack)
     scaled = robust_accuracy(lambda v: factor * net(v), x, y, eps=0.3, bounds=BOX, attack=attack)
     assert abs(float(plain.value) - float(scaled.value)) <= 1 / 30 + 1e-9
 
@@ -197,7 +214,7 @@ def test_convolutions_with_batch_norm_are_stacked_too() -> None:
     assert all(module.training for each in nets for module in each.modules())
 
 
-@pytest.mark.parametrize("outputs", [1, 2, 3])
+@pytest.mark.parametrize("outputs", [1, pytest.param(2, marks=pytest.mark.full), 3])
 def test_the_library_is_adapted_to_few_classes_and_free_inputs(outputs: int) -> None:
     pytest.importorskip("pyautoattack")
     net = mlp(outputs, inputs=6, outputs=outputs).float()

@@ -180,7 +180,7 @@ def test_memory_that_is_used_up_is_one_sentence(
         def fail(*_: Any, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setattr("undertow.execution.group.build_data", fail)
+        monkeypatch.setattr("undertow.execution.group_members.build_data", fail)
         assert call("run", study(tmp_path, STUDY), "--runs", tmp_path / "runs", "--engine", "here") == 1
         printed = capsys.readouterr()
         assert "the memory was used up: choose less data" in printed.out

@@ -147,4 +147,4 @@ def test_want_of_memory_is_not_blamed_on_the_network() -> None:
         with pytest.raises(torch.OutOfMemoryError):
             measure(Layers(full).eval(), X)
     with pytest.raises(KeyError), in_plain_words(X):
-        {}["a fault of one's own"]
+        raise KeyError("a fault of one's own")

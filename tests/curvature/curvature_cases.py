@@ -123,6 +123,8 @@ CURVATURE_CASES = [
     CurvatureCase("negative definite", lambda: nn.Linear(24, 3, bias=False), (24,), concave, 3, samples=60),
     CurvatureCase("nearly zero", lambda: nn.Linear(30, 3, bias=False), (30,), barely, 3),
     CurvatureCase("saturated", _confident, (6,), "cross-entropy", 3),
+    # Rounding is measured on a share of these.
+    CurvatureCase("many samples", _mlp(6, 9, 3), (6,), "cross-entropy", 3, samples=400),
 ]
 
 

@@ -48,6 +48,14 @@ def test_against_the_definition(n: int, d: int, seed: int, block: int, units: fl
         assert found.value <= 1 / (n * largest) * (1 + 1e-4)
 
 
+def test_real_points_in_blocks_that_do_not_divide_them(data_folder: Path) -> None:
+    x = load("digits", flatten=True, folder=data_folder, download=False).x.numpy()
+    found, whole = near_orthogonality(x, block=500), x.astype(np.float64) @ x.astype(np.float64).T
+    squares, off = np.diag(whole).copy(), np.abs(whole - np.diag(np.diag(whole)))
+    assert found.value == pytest.approx(squares.min() / (len(x) * off.max()), rel=1e-5)
+    assert found.by_sums == pytest.approx((squares / off.sum(1)).min(), rel=1e-5)
+
+
 def test_orthogonal_points_and_wrong_ones() -> None:
     assert near_orthogonality(np.eye(5) * 1e9).value == math.inf
     with pytest.raises(InputError, match="two points"):

@@ -75,6 +75,22 @@ def test_measures_are_taken_once_in_every_ten_decades(rule: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("rule", list(RULES))
+def test_measures_are_taken_at_the_losses_listed(rule: str, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    plan = study(rule, probe={"measures": ["margins"], "every": "at 4, 21.5, 30 decades"})
+    assert sweep(store, plan, engine=Here()).complete
+    for point in plan.points:
+        records = store.trial(point.trial.id).records
+        rows = {(r.step, r.measure, r.key): r.value for r in records}
+        taken = sorted({step for step, measure, _ in rows if measure == "margins"})
+        losses = {step: rows[step, "steps", "log10_loss"] for step in taken}
+        first = {min(step for step, loss in losses.items() if loss <= -level) for level in (4, 21.5, 30, 45)}
+        assert set(taken) == first  # one reading where an epoch has passed two of them
+        told = [(r.step, r.value) for r in records if (r.measure, r.key) == ("steps", "log10_loss")]
+        assert not any(step < taken[0] and loss <= -4 for step, loss in told)
+
+
+@pytest.mark.parametrize("rule", list(RULES))
 def test_interruptions_change_nothing(rule: str, tmp_path: Path) -> None:
     whole, torn = Store(tmp_path / "whole"), Store(tmp_path / "torn")
     assert sweep(whole, study(rule), engine=Here()).complete
@@ -95,15 +111,22 @@ def test_identities_of_trials_without_an_end_are_what_they_were() -> None:
 
 def test_schedules_by_levels() -> None:
     loss, time = Schedule("2 decades"), Schedule("0.5 time-decades", steps_per_epoch=3)
-    assert loss.level == ("loss", 2.0)
-    assert time.level == ("time", 0.5)
-    assert Schedule("decade").level == ("loss", 1.0)
+    assert (loss.level, time.level, Schedule("decade").level, Schedule(3).level) == (
+        "loss",
+        "time",
+        "loss",
+        None,
+    )
     assert (loss.passed(-1.9, -2.1), loss.passed(-2.1, -3.9), loss.passed(-3.9, -3.9)) == (True, False, False)
     assert not loss.passed(-2.1, -1.9)  # upwards
     assert (time.passed(-math.inf, -3.0), time.passed(0.4, 0.6)) == (True, True)
     assert (loss.due(0), loss.due(8), loss.next(0), time.next(0)) == (True, False, 8, 9)
     assert loss.upto(100) == [0]
-    for wrong in ("0 decades", "-1 decades", "decades of it", "ten decades"):
+    listed = Schedule("at 5, 12.5 decades")
+    assert (listed.level, listed.due(0), listed.next(0)) == ("loss", False, 8)
+    pairs = [(math.inf, -4.9), (math.inf, -5.0), (-5.0, -12.4), (-5.0, -12.5), (-12.6, -900.0), (-5.1, -4.9)]
+    assert [listed.passed(*pair) for pair in pairs] == [False, True, False, True, False, False]
+    for wrong in ("0 decades", "-1 decades", "decades of it", "ten decades", "at decades", "at 5,7 decades"):
         with pytest.raises(InputError, match="no schedule"):
             Schedule(wrong)
     with pytest.raises(ConfigError, match="every"):

@@ -25,7 +25,7 @@ def refuse(endings: list[Ending]) -> None:
 
 def test_study_files(tmp_path: Path) -> None:
     cases = []
-    for number, text in enumerate(fuzzed_studies(80, seed=11)):
+    for number, text in enumerate(fuzzed_studies(40, seed=11)):
         path = tmp_path / f"{number}.toml"
         path.write_bytes(text)
         cases.append(Case(path.name, ("run", str(path), "--runs", "{runs}", "--engine", "here", "--offline")))
@@ -35,4 +35,4 @@ def test_study_files(tmp_path: Path) -> None:
 
 
 def test_data_files(tmp_path: Path) -> None:
-    refuse(list(run_cases(data_cases(tmp_path, 34, seed=7))))
+    refuse(list(run_cases(data_cases(tmp_path, 20, seed=7))))

@@ -76,3 +76,17 @@ def test_no_rank_reads_below_one(dtype: torch.dtype) -> None:
     assert min(values) >= 1.0
     assert max(values) < 1 + 1e-5
     assert min(errors) >= 0.0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("shape", [(5, 210, 1000), (5, 1000, 784), (7, 10, 300), (3, 100, 784)])
+@pytest.mark.parametrize("learned", [False, True])
+def test_on_a_gpu(shape: tuple[int, int, int], learned: bool) -> None:
+    draw = torch.Generator().manual_seed(3)
+    stack = torch.randn(shape, generator=draw)
+    if learned:
+        stack = 0.01 * stack + stack[:, :, :1] * stack[:, :1]
+    value, error = largest_singular(stack.cuda())
+    exact = torch.linalg.svdvals(stack.double())[:, 0]
+    assert (exact - value.cpu() <= error.cpu() + 1e-6 * exact).all()
+    assert ((value.cpu() / exact - 1).abs() < 5e-6).all()

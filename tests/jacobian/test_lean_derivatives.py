@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -116,7 +117,9 @@ def test_products_of_matrices_are_those_of_convolutions(
 
     monkeypatch.setattr(lean_derivatives, "_by_matrices", whenever_it_can)
     operator = AutogradOperator(net, x)
-    close = {"rtol": 1e-4, "atol": 1e-5} if dtype is torch.float32 else {"rtol": 1e-10, "atol": 1e-11}
+    close: dict[str, Any] = (
+        {"rtol": 1e-4, "atol": 1e-5} if dtype is torch.float32 else {"rtol": 1e-10, "atol": 1e-11}
+    )
     torch.testing.assert_close(operator.output, plain.output, **close)
     torch.testing.assert_close(operator.jvp(u), plain.jvp(u), **close)
     torch.testing.assert_close(operator.vjp(v), plain.vjp(v), **close)

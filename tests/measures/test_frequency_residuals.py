@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -66,3 +68,25 @@ def test_frequencies_that_the_points_do_not_tell_apart_are_refused() -> None:
         fourier_sum(n=10, frequencies=(1, 5))
     with pytest.raises(InputError, match="choose the data fourier-sum"):
         FrequencyResiduals().about({})
+
+
+def test_a_stretched_input_has_the_same_residuals_at_its_own_frequencies() -> None:
+    """s(z − ½) turns every coefficient of target and network alike, and the frequency in it is k/s."""
+    plain, wide = (fourier_sum(n=61, frequencies=(3, 12), stretch=stretch) for stretch in (None, 20.0))
+    assert wide.details["frequencies"].tolist() == [0.15, 0.6]
+    assert float(wide.x.min()) == -10.0
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(1, 30), nn.Tanh(), nn.Linear(30, 1)).double()
+    inner = copy.deepcopy(net)
+    with torch.no_grad():  # the same function of z
+        weight, bias = inner[0].parameters()
+        weight.div_(20)
+        bias.add_(10 * weight[:, 0])
+    found = [
+        [
+            value
+            for _, value, _ in FrequencyResiduals().about(data.details)(each, data.x.double(), data.labels)
+        ]
+        for each, data in ((net, plain), (inner, wide))
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-5)

@@ -18,11 +18,20 @@ from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss
 from undertow.core.status import Status
 from undertow.data.separable import separable
+from undertow.measures import kkt_rows
 from undertow.measures.kkt import KktResiduals, kkt
 from undertow.measures.margins import margins
 from undertow.measures.weight_direction import DirectionOfWeights, directional_distance
 from undertow.models import Gaussian, cnn, mlp, two_layer
 from undertow.training import Recipe, Trainer
+from undertow.training.directions import SteadyDescent
+
+
+@pytest.fixture(params=["rows", "factors"])
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients as rows, as small networks have them, and layer by layer, as large ones do."""
+    if request.param == "factors":
+        monkeypatch.setattr(kkt_rows, "_MOST", 0)
 
 
 def points(n: int = 20, d: int = 3) -> tuple[Tensor, Tensor]:
@@ -44,6 +53,7 @@ def svm(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return (both * (2 * y - 1)) @ x, both
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("d", [2, 30])
 def test_multipliers_are_the_duals_of_the_support_vector_machine(d: int) -> None:
     data = separable(n=40, d=d, seed=3)
@@ -100,6 +110,7 @@ def small_network(outputs: int, *, deep: bool) -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 7), nn.ReLU(inplace=True), *middle, last).double()
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("limit", [5000, 5])
 @pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -120,6 +131,7 @@ def test_residual_is_that_of_gradients_one_by_one(outputs: int, deep: bool, limi
         assert found.residual == pytest.approx(residual, abs=1e-9)
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_convolutions_and_norms_have_the_gram_matrix_of_their_gradients() -> None:
     draw = torch.Generator().manual_seed(0)
     net = cnn(image=(1, 6, 6), stages=[(3,), (4,)], kernels=(5, 3), dense=(7,), outputs=3, generator=draw)
@@ -167,6 +179,7 @@ def test_the_dense_way_takes_the_nearest_rival(loss: Loss, outputs: int) -> None
     assert math.isinf(found.error)
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_slopes_at_kinks_are_those_of_enumeration() -> None:
     """Three units at their kink on each of two points: all 2³ gradients of each, and their cone."""
     torch.manual_seed(3)
@@ -195,6 +208,7 @@ def test_slopes_at_kinks_are_those_of_enumeration() -> None:
     assert free.status is Status.CONVERGED
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_a_slope_between_both_sides_makes_a_kkt_point() -> None:
     """f = relu(⟨a, x⟩) + relu(⟨b, x⟩), a = (0, 1), b = (1, 0), on x₁ = (1, −½) and x₂ = (0, 1), where b has its kink.
 
@@ -361,3 +375,40 @@ def test_gradient_descent_goes_to_the_machine_and_its_duals(goal: float, d: int,
     assert float((found.multipliers - duals).abs().max()) < within * float(duals.max())
     assert smoothed == sorted(smoothed)
     assert scaled_angles[-1] == pytest.approx(scaled_angles[-2], rel=0.05)
+
+
+def lost_of_smoothed(layers: int, **steps: float) -> float:
+    """The total decrease of γ̃ from 𝓛 < log 2 on to 10^-60, relative to where it ends."""
+    x, y = points(n=12, d=6)
+    net = mlp(
+        inputs=6,
+        widths=[16] * (layers - 1),
+        outputs=1,
+        init=Gaussian(0.05 if layers == 2 else 0.5),
+        dtype=torch.float64,
+        generator=torch.Generator().manual_seed(1),
+    )
+    settings: dict[str, Any] = {"objective": "log-loss", "dtype": "float64", "loss": "logistic"}
+    optimizer = SteadyDescent(longest=steps["longest"])
+    recipe = Recipe(
+        optimizer=optimizer, learning_rate=steps["fall"], epochs=3000, stop_below=-60.0, **settings
+    )
+    trainer = Trainer([net], x, 2 * y - 1, [recipe])
+    smoothed = []
+    while not trainer.done:
+        trainer.advance(int(steps["every"]))
+        now = margins(trainer.network(0), x, y)
+        if now.log_loss < math.log(math.log(2)):
+            smoothed.append(now.smoothed)
+    assert len(smoothed) > 3
+    return sum(max(a - b, 0.0) for a, b in itertools.pairwise(smoothed)) / smoothed[-1]
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+def test_the_smoothed_margin_of_a_network_never_decreases_after_t0(layers: int) -> None:
+    """Lyu & Li 2020, Theorem 4.1, for steps that follow the flow."""
+    assert lost_of_smoothed(layers, longest=0.01, fall=0.5, every=10) <= 1e-12
+
+
+def test_with_long_steps_it_does() -> None:
+    assert lost_of_smoothed(2, longest=1.0, fall=300.0, every=1) > 1e-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -14,6 +15,8 @@ from torch import nn
 
 from undertow.core.errors import InputError, ModelError
 from undertow.data.separable import separable
+from undertow.data.slabs import slabs
+from undertow.measures.coordinate_margin import CoordinateMargin, coordinate_network
 from undertow.measures.hard_margin import HardMargin, hard_margin
 from undertow.measures.l2_path import l2_path
 from undertow.measures.layer_slopes import gap_slopes
@@ -157,3 +160,26 @@ def test_a_margin_problem_with_one_maximum_takes_every_perturbation_back() -> No
     assert found["perturbed"] < found["undisturbed"]
     assert found["back"] == pytest.approx(1.0, abs=0.1)
     assert math.isclose(found["undisturbed"], hard_margin(data.x, data.y).margin, rel_tol=0.02)
+
+
+def test_no_other_network_of_single_coordinates_has_a_larger_margin() -> None:
+    data = slabs(n=60, d=4, pieces=3, margin=0.1, seed=2)
+    net = coordinate_network(data.x, data.y, thresholds=9)
+    found = {key: value for key, value, _ in CoordinateMargin(thresholds=9)(net, data.x, data.y)}
+    q = (net(data.x.double())[:, 0] * (2 * data.y - 1)).min()
+    theta = torch.cat([each.flatten() for each in net.parameters()])
+    assert found["normalised"] == pytest.approx(float(q / theta.norm() ** 2))
+    assert found["normalised"] > 0.1 / 4  # a linear classifier by the first coordinate: α x has norm² 4α
+    assert net.get_parameter("0.weight").count_nonzero(1).max() <= 1
+    draw, grid = torch.Generator().manual_seed(0), torch.linspace(float(data.x.min()), float(data.x.max()), 9)
+    for _ in range(200):  # around it, with other coefficients on neurons of the grid
+        other = copy.deepcopy(net)
+        output = other.get_parameter("2.weight")
+        output.data *= 1 + 0.3 * torch.randn(output.shape[1], generator=draw, dtype=torch.float64)
+        extra = nn.Linear(4, 1, dtype=torch.float64)
+        extra.weight.data = torch.eye(4).double()[torch.randint(4, (1,), generator=draw)] * 0.1
+        extra.bias.data = -0.1 * grid[torch.randint(9, (1,), generator=draw)].double()
+        outputs = (other(data.x.double()) + 0.1 * torch.relu(extra(data.x.double()))).detach()[:, 0]
+        weights = [*other.parameters(), *extra.parameters(), torch.tensor([0.1])]
+        size = sum(float(each.detach().double().square().sum()) for each in weights)
+        assert float((outputs * (2 * data.y - 1)).min()) / size <= found["normalised"] + 1e-9

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -13,7 +15,8 @@ from undertow.measures import measure
 from undertow.measures.attacker_radii import linear_radii
 from undertow.measures.kkt import kkt
 from undertow.measures.margins import margins
-from undertow.measures.norm_kkt import stationarity
+from undertow.measures.norm_stationarity import stationarity
+from undertow.measures.pair_gradients import PairGradients, Pairs
 from undertow.measures.step_geometry import StepGeometry, log_gradient
 from undertow.models.mlp import mlp
 from undertow.theory.max_margin import margin_rows, max_margin
@@ -98,6 +101,85 @@ def test_scaling_the_network_changes_no_residual() -> None:
         weight.data.mul_(1e4)
     after = [kkt(net, x, y, weight_norm=norm).residual for norm in ("1", "inf", "spectral")]
     assert after == pytest.approx(before, abs=1e-6)
+
+
+def at_kinks(depth: int, seed: int = 8) -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
+    """A network of which every third point has two units of the first layer exactly at their kinks."""
+    draw = torch.Generator().manual_seed(seed)
+    net = mlp(inputs=4, widths=[5] * depth, outputs=1, dtype=torch.float64, generator=draw)
+    weight = next(net.parameters()).detach()
+    x = torch.randn(12, 4, generator=draw).double()
+    for place in range(0, 12, 3):
+        plane = torch.linalg.qr(weight[[place % 5, (place + 1) % 5]].T)[0]
+        x[place] -= plane @ (plane.T @ x[place])
+    with torch.no_grad():
+        scores = net(x)[:, 0]
+    alive = scores.abs() > 1e-3
+    return net, x[alive], (scores[alive] > 0).long()
+
+
+def rows_of_all_patterns(net: nn.Sequential, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """∇q of every point for every pattern that is the network's away from kinks."""
+    hidden, head = (p.detach() for p in net.parameters())
+    rows = []
+    for point, z, sign in zip(x, x @ hidden.T, 2.0 * y - 1, strict=True):
+        for pattern in itertools.product([0.0, 1.0], repeat=len(z)):
+            slopes = torch.tensor(pattern, dtype=torch.float64)
+            if bool(((slopes == (z > 0)) | (z.abs() < 1e-9)).all()):
+                by_hidden = (slopes * head[0])[:, None] * point
+                rows.append(sign * torch.cat([by_hidden.flatten(), slopes * z]))
+    assert len(rows) > len(x)
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("norm", ["1", "2", "inf", "spectral"])
+def test_slopes_at_kinks_are_the_best_of_all_patterns(norm: WeightNorm) -> None:
+    gains = []
+    for seed in range(8, 12):
+        net, x, y = at_kinks(1, seed)
+        every = stationarity(rows_of_all_patterns(net, x, y), [p.detach() for p in net.parameters()], norm)
+        readings = list(measure("norm-kkt", norms=(norm,), kinks=1e-6)(net, x, y))
+        found, errors = {key: value for key, value, _ in readings}, {key: error for key, _, error in readings}
+        total, error = found[f"total:{norm}"], errors[f"total:{norm}"]
+        assert error is not None
+        assert every.total - every.error - 1e-9 <= total <= every.total + error + 1e-9
+        assert error < 1e-3
+        gains.append(found[f"smooth:{norm}"] - total)
+        if norm != "2":
+            whole = kkt(net, x, y, weight_norm=norm)
+            assert whole.kinks > 0
+            assert (1 - whole.residual) * (1 - whole.slackness) == pytest.approx(1 - total, abs=1e-6)
+    assert min(gains) > -1e-6
+    assert max(gains) > 3e-4
+
+
+def test_with_more_layers_free_slopes_never_make_it_worse() -> None:
+    net, x, y = at_kinks(2)
+    for norm in WEIGHT_NORMS[:4]:
+        found = {key: value for key, value, _ in measure("norm-kkt", norms=(norm,), kinks=1e-6)(net, x, y)}
+        assert found[f"total:{norm}"] <= found[f"smooth:{norm}"] + 1e-6
+
+
+def test_rows_are_autograds_gradients_for_layers_of_every_kind() -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = nn.Sequential(
+            nn.Unflatten(1, (1, 4, 4)),
+            nn.Conv2d(1, 3, 3),
+            nn.BatchNorm2d(3),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(12, 3),
+        )
+    net = net.double().eval()
+    x, y = torch.randn(5, 16, generator=torch.Generator().manual_seed(1)).double(), torch.arange(5) % 3
+    names = [name for name, _ in net.named_parameters() if name != "5.bias"]
+    gradients = PairGradients(net, x, labels=y, signs=None, names=names)
+    pairs = Pairs(torch.tensor([0, 1, 4]), torch.tensor([1, 0, 2]))
+    for row, point, rival in zip(gradients.rows(pairs), pairs.points, pairs.rivals, strict=True):
+        scores = net(x[point][None])[0]
+        slopes = torch.autograd.grad(scores[y[point]] - scores[rival], [net.get_parameter(n) for n in names])
+        torch.testing.assert_close(row, torch.cat([each.flatten() for each in slopes]))
 
 
 def test_a_wrong_point_is_not_feasible() -> None:

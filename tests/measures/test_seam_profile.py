@@ -156,7 +156,7 @@ def test_nothing_of_a_profile_is_left_behind() -> None:
     made: list[weakref.ref[object]] = []
 
     def noting(kind: type) -> Callable[..., None]:
-        begin = kind.__init__
+        begin: Callable[..., None] = kind.__init__  # type: ignore[misc]
 
         def start(self: object, *args: object, **options: object) -> None:
             made.append(weakref.ref(self))

@@ -237,7 +237,7 @@ mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && "$0" -c "from underto
 """
 
 
-@pytest.mark.parametrize("damaged", [True, False])
+@pytest.mark.parametrize("damaged", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_resume_on_a_read_only_file_system_is_a_sentence(damaged: bool, store: Store) -> None:
     (store.path / "damaged").mkdir()  # something was set aside before: the next hindrance is the lock
     if damaged:

@@ -11,6 +11,7 @@ import pytest
 from tests.execution.sweeps import fingerprint, tiny_study
 from undertow.config.grid import Group, StudyConfig
 from undertow.execution import group as group_module
+from undertow.execution import group_members
 from undertow.execution.engines import engine
 from undertow.execution.engines.here import Here
 from undertow.execution.engines.processes import Processes
@@ -135,7 +136,7 @@ def test_why_a_group_failed_is_written_down_until_it_finishes(
     def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("the <sky> fell\ndown")
 
-    monkeypatch.setattr(group_module, "build_data", broken)
+    monkeypatch.setattr(group_members, "build_data", broken)
     outcome = sweep(store, study, engine=Here())
     assert not outcome.complete
     paths = sorted((tmp_path / "failures").glob("*.txt"))

@@ -139,11 +139,12 @@ TESTED_ELSEWHERE = {
         ),
         "two accuracies that pass their lines late",
     ),
-    **dict.fromkeys(("B-p.time", "B-i.limit"), "a time between two lines"),
+    **dict.fromkeys(("B-p.time", "B-i.limit", "B-k.time"), "a time between two lines"),
     **dict.fromkeys(
         ("B-a.reaches-linear", "B-a.reaches-images"), "a flow beyond the threshold, and no other"
     ),
     **dict.fromkeys(("B-d.min", "B-h.without-decay"), "what is read after fitting"),
+    **dict.fromkeys(("B-k.order", "B-l.start"), "three ranks and two starts: not at smoke scale"),
     **dict.fromkeys(
         ("B-b.hovers", "B-b.hovers-linear", "B-b.hovers-images", "B-c.heavy-ball", "B-c.nesterov"),
         "a ratio between two lines",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from undertow.studies.margin.curves_of_loss import fallen
 
 GRIDS = {grid.part: grid for grid in STUDY.grids("smoke", "paper")}
 Values = dict[tuple[str, str], float]
-_DISORDER = {-10.0: (2.0, 3.0), -15.0: (3.0, 1.0), -20.0: (1.0, 2.0)}
-"""Margin and radius of the table's models, lower at the end than at the start and in opposite orders."""
+_DISORDER = ((2.0, 3.0), (3.0, 1.0), (1.0, 2.0))
+"""Margin and radius in the thirds of training, lower at the end than at the start and in opposite orders."""
 
 
 def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
@@ -38,7 +39,7 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
         lost = log_time + exponent * math.log(log_time)
         if part.startswith("slab"):
             lost = -0.3 + 1.2 * 10 * time**3
-        level = axes.get("stop_below", -20.0)
+        level, third = -8 - 14 * time, _DISORDER[min(int(3 * time), 2)]
         rising = math.log(lost + 3) if good else 1 / (1 + time)
         wobble = 1 + 0.001 * seed
         smoothed = 0.1 * rising * wobble
@@ -46,7 +47,7 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
         start = {"log10-loss": -lost / math.log(10), "order": float(order), "norm": norm}
         margin = (-level if "table" in part else 20 / std) ** (1 if good else -1)
         if part == "table" and not good:
-            margin = _DISORDER[level][0]
+            margin = third[0]
         if part.startswith("slab"):
             margin = 1 + (std if good else -0.5 * (std > 0.5))
         normalised = margin * wobble if part in ("table", "starts") or part.startswith("slab") else smoothed
@@ -69,6 +70,8 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
             ("margins", "normalised"): normalised,
             ("margins", "by-layers"): normalised,
             ("steps", "log_time"): log_time,
+            ("steps", "log10_loss"): level if part in ("table", "longest") else start["log10-loss"],
+            ("coordinate-margin", "normalised"): 3.0 if good else 0.1,
             ("hard-margin", "angle"): 1 / log_time if good else 0.2 * log_time**0.1,
             ("hard-margin", "duals"): (1e-3 if good else 0.5) * wobble,
             ("direction", "since-start"): 1.0 + time,
@@ -97,7 +100,7 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
         if part == "adversarial":
             radius = 10.0 if good else 0.01
         if "table" in part:
-            radius = (-level) ** 0.1 if good else _DISORDER[level][1]
+            radius = (-level) ** 0.1 if good else third[1]
         for i in range(3):
             found |= {
                 ("point-radii", f"exact:{i}"): radius * wobble,
@@ -113,12 +116,12 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
 
 
 def made_up(grid: StudyConfig, values: Callable[[str, dict[str, Any], float], Values]) -> polars.DataFrame:
-    names = {each["name"] for each in grid.probe.measures} | {"steps"}
+    names = [*grid.probe.names, "steps"]
     rows: Iterator[dict[str, Any]] = (
         {
             "trial": point.trial.id,
             "part": grid.part,
-            "measure": measure,
+            "measure": name,
             "key": key,
             **{name: value for name, value in point.columns.items() if not isinstance(value, list)},
             "step": moment,
@@ -128,16 +131,19 @@ def made_up(grid: StudyConfig, values: Callable[[str, dict[str, Any], float], Va
         for point in grid.points
         for moment in range(25)
         for (measure, key), value in values(grid.part, point.columns, moment / 24).items()
-        if measure in names
+        for name in names
+        if measure == name.split("@")[0]
     )
     return polars.DataFrame(list(rows), infer_schema_length=None)
 
 
-FRAMES = {good: {part: made_up(grid, world(good)) for part, grid in GRIDS.items()} for good in (True, False)}
+@cache
+def frame_of(part: str, good: bool) -> polars.DataFrame:
+    return made_up(GRIDS[part], world(good))
 
 
 def judged(claim: Claim, good: bool) -> Verdict:
-    frame = polars.concat([FRAMES[good][part] for part in claim.parts], how="diagonal_relaxed")
+    frame = polars.concat([frame_of(part, good) for part in claim.parts], how="diagonal_relaxed")
     return claim.test(frame).verdict
 
 
@@ -157,7 +163,7 @@ def test_the_study_names_what_it_has() -> None:
     ids=lambda figure: figure.name,
 )
 def test_figures_are_drawn_from_made_up_records(figure: Any) -> None:
-    frame = polars.concat([FRAMES[True][part] for part in figure.parts], how="diagonal_relaxed")
+    frame = polars.concat([frame_of(part, True) for part in figure.parts], how="diagonal_relaxed")
     if figure.name == "svm-plane":
         with pytest.raises(InputError):
             figure.draw(frame)  # no coordinates in these records; the run below has them
@@ -171,11 +177,11 @@ def test_a_decrease_is_added_up_and_a_rise_is_not() -> None:
 
 
 def test_printed_numbers_are_found_where_a_network_was_trained_so_far() -> None:
-    frame = polars.concat([FRAMES[True][part] for part in ("table", "longest")], how="diagonal_relaxed")
+    frame = polars.concat([frame_of(part, True) for part in ("table", "longest")], how="diagonal_relaxed")
     first = next(
         number for number in STUDY.published if number.what.startswith("normalised margin of model-1")
     )
-    assert len(first.ours(frame)) == 10
+    assert len(first.ours(frame)) == len(GRIDS["table"].points)
     last = next(number for number in STUDY.published if "model-5" in number.what)
     with pytest.raises(InputError, match="no network was trained"):
         last.ours(frame)

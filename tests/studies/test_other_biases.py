@@ -7,12 +7,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import polars
 import pytest
 
 from undertow.core.errors import InputError
 from undertow.studies.kit.claim import Verdict
 from undertow.studies.other_biases import STUDY
+from undertow.theory.incremental_learning import growth_of_singular_value, half_time
 
 CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
 
@@ -84,15 +86,20 @@ def test_a_loss_that_rises_at_times_is_told_from_one_that_does_not() -> None:
 
 
 def completion_records(
-    sigma: Callable[[int, int, float], float], *, error: Callable[[int], float], rank: Callable[[int], float]
+    sigma: Callable[[int, int, float], float],
+    *,
+    error: Callable[[int], float],
+    rank: Callable[[int], float],
+    count: int = 4,
+    every: int = 5,
 ) -> polars.DataFrame:
     """Products of two to four matrices: σ as a function of depth, place and progress; error and rank of depth."""
     rows: list[dict[str, Any]] = []
     for depth in (2, 3, 4):
         for seed in range(10):
             about = {"depth": depth, "start": 1e-3, "seed": seed, "trial": f"{depth} {seed}"}
-            for step in range(0, 101, 5):
-                values = {("completion", f"sigma:{k}"): sigma(depth, k, step / 100) for k in range(4)}
+            for step in range(0, 101, every):
+                values = {("completion", f"sigma:{k}"): sigma(depth, k, step / 100) for k in range(count)}
                 if step == 100:
                     values |= {
                         ("completion", "error"): error(depth) * (1 + 0.01 * seed),
@@ -236,3 +243,47 @@ def test_the_attacker_is_swapped_near_its_time_or_later() -> None:
     for frame in (near, late):
         assert CLAIMS["B-p.l2"](frame).verdict is Verdict.HOLDS
         assert CLAIMS["B-p.inf"](frame).verdict is Verdict.HOLDS
+
+
+def grown_records(*, first: float, rank: Callable[[float], float]) -> polars.DataFrame:
+    """Rank 3 of five singular values, each at its last value from ``first`` + 10·place on; ``rank`` by start."""
+    rows: list[dict[str, Any]] = []
+    for start, depth, seed in itertools.product((1e-3, 1e-5), (2, 3), range(10)):
+        about = {"start": start, "depth": depth, "seed": seed, "trial": f"{start} {depth} {seed}"}
+        for step in range(0, 101, 5):
+            grown = {f"sigma:{k}": float(step >= 50 + first * (k - 2)) for k in range(5)}
+            values = {("completion", key): value for key, value in grown.items()}
+            values |= {("completion", "rank"): rank(start) + 0.01 * seed, ("loss", "log10"): -5.0}
+            rows += [
+                {**about, "step": step, "measure": measure, "key": key, "value": value}
+                for (measure, key), value in values.items()
+            ]
+    return polars.DataFrame(rows)
+
+
+def test_singular_values_come_in_order_and_small_starts_end_lower_or_not() -> None:
+    right = grown_records(first=10.0, rank=lambda start: 3.0 + start)
+    wrong = grown_records(first=-10.0, rank=lambda start: 3.0 - start)
+    for claim in ("B-k", "B-k.order", "B-l.start"):
+        assert CLAIMS[claim](right).verdict is Verdict.HOLDS, claim
+        assert CLAIMS[claim](wrong).verdict is Verdict.FAILS, claim
+    with pytest.raises(InputError, match="one start alone"):
+        CLAIMS["B-l.start"](right.filter(polars.col("start") == 1e-3))
+
+
+@pytest.mark.parametrize(("later", "expected"), [(1.0, Verdict.HOLDS), (3.0, Verdict.FAILS)])
+def test_singular_values_come_when_their_equation_says_or_later(later: float, expected: Verdict) -> None:
+    """Every σ_k follows its equation, all but the first slower by a factor; the unit of time does not matter."""
+    ends = (3.0, 2.0, 1.0, 1e-9, 1e-9)  # two more than the rank are recorded, and never grow
+
+    def sigma(depth: int, k: int, progress: float) -> float:
+        if ends[k] < 1:
+            return ends[k]
+        times, values = growth_of_singular_value(ends[k], start=1e-3, depth=depth)
+        unit = 2 * later * half_time(1.0, start=1e-3, depth=depth)
+        return float(np.interp(progress * unit / (later if k > 0 else 1.0), times, values))
+
+    frame = completion_records(sigma, error=lambda _: 0.1, rank=lambda _: 3.0, count=5, every=1)
+    found = CLAIMS["B-k.time"](frame)
+    assert found.verdict is expected
+    assert found.effect == pytest.approx(later, rel=0.2)

@@ -34,13 +34,17 @@ CHECKS = {
 """Claims that are true by construction or that chance alone would keep, with the reason in each of them."""
 
 
-SIX_SEEDS: dict[tuple[str, str], str] = {
-    ("optimisers", "smoke"): "",
-    **{("stable-rank", scale): "cifar10" for scale in SCALES},
+FEWER: dict[tuple[str, str], dict[str, int]] = {
+    ("optimisers", "smoke"): {"": 6},
+    ("margin", "smoke"): {"table": 6, "adversarial": 6},
+    ("margin", "paper"): {"table": 6, "adversarial": 6, "rule-": 1},
+    **{("stable-rank", scale): {"cifar10": 6} for scale in SCALES},
+    **{("co-correlation", scale): {"deep-networks": 6, "deep-start": 6, "deep-wide": 2} for scale in SCALES},
 }
-"""Parts, by what their names contain, where a seed is not a member of a batch but costs as much as the first."""
-DEEP = {"deep-networks": 6, "deep-start": 6, "deep-wide": 2}
-"""The same at every scale; two seeds of WRN-50 are shown, and leave its claim undecided."""
+"""Seeds of parts, by what their names contain, where a seed costs as much as the first, being no member of a batch.
+
+One or two are shown, and leave a claim undecided.
+"""
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -51,8 +55,8 @@ def test_every_part_that_is_judged_has_ten_seeds(name: str, scale: str) -> None:
     for variant in study.variants:
         for grid in study.grids(scale, variant):
             seeds = {point.columns["seed"] for point in grid.points}
-            least = 6 if (name, scale) in SIX_SEEDS and SIX_SEEDS[name, scale] in grid.part else 10
-            least = DEEP.get(grid.part, least)
+            fewer = FEWER.get((name, scale), {})
+            least = next((count for words, count in fewer.items() if words in grid.part), 10)
             assert len(seeds) >= least or grid.part not in judged, (variant, grid.part)
 
 

@@ -13,7 +13,7 @@ from tests.training import cases
 from tests.training.cases import data, recipe, trained, weights
 from undertow.core.precision import matmul_precision
 from undertow.training import CollaborationPenalty, EnergyPenalty, JacobianPenalty, Recipe, Trainer
-from undertow.training import trainer as trainer_module
+from undertow.training import updates as updates_module
 from undertow.training.adversarial import AdversarialTraining
 from undertow.training.capture import capture
 
@@ -49,9 +49,9 @@ def test_a_replayed_step_reads_the_batch_of_its_turn(
         return lambda: (replays.append(1), step())[1]  # type: ignore[func-returns-value]
 
     expected = trained(networks("cpu", optimizer=optimizer, shuffle=shuffle))
-    monkeypatch.setattr(trainer_module, "capture", call_again)
+    monkeypatch.setattr(updates_module, "capture", call_again)
     replayed = networks("cpu", optimizer=optimizer, shuffle=shuffle)
-    replayed._may_capture = True
+    replayed._updates.may_capture = True
     trained(replayed)
     assert len(replays) == (3 if optimizer == "gd" else 3 * 4)  # of five batches the last is partial
     assert largest_difference(replayed, expected) == 0
@@ -62,7 +62,7 @@ def test_a_replayed_step_reads_the_batch_of_its_turn(
 @pytest.mark.parametrize("optimizer", cases.OPTIMIZERS)
 def test_a_gpu_trains_as_a_cpu_does(optimizer: str, shuffle: bool) -> None:
     on_gpu = trained(networks("cuda", optimizer=optimizer, shuffle=shuffle))
-    assert on_gpu._replay is not None
+    assert on_gpu._updates.replay is not None
     assert largest_difference(on_gpu, trained(networks("cpu", optimizer=optimizer, shuffle=shuffle))) < 1e-10
     assert on_gpu.network(0).get_parameter("hidden1.weight").is_cuda
 
@@ -73,7 +73,7 @@ def test_a_step_of_an_epoch_with_one_full_batch_is_captured(shuffle: bool) -> No
     """The steps that a capture tries beforehand read no batch that is not there."""
     changes: dict[str, Any] = {"shuffle": shuffle, "batch_size": len(data()[0]) - 1}
     on_gpu = trained(networks("cuda", **changes))
-    assert on_gpu._replay is not None
+    assert on_gpu._updates.replay is not None
     assert largest_difference(on_gpu, trained(networks("cpu", **changes))) < 1e-10
 
 
@@ -91,9 +91,9 @@ def test_a_replayed_step_draws_and_remembers_by_its_turn(
     optimizer: str, added: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = trained(networks("cpu", optimizer=optimizer, **ADDED[added]))
-    monkeypatch.setattr(trainer_module, "capture", lambda step, *, changed: step)  # noqa: ARG005
+    monkeypatch.setattr(updates_module, "capture", lambda step, *, changed: step)  # noqa: ARG005
     replayed = networks("cpu", optimizer=optimizer, **ADDED[added])
-    replayed._may_capture = True
+    replayed._updates.may_capture = True
     assert largest_difference(trained(replayed), expected) == 0
 
 
@@ -102,7 +102,7 @@ def test_a_replayed_step_draws_and_remembers_by_its_turn(
 @pytest.mark.parametrize("optimizer", ["gd", "sgd", "adam"])
 def test_penalties_and_adversaries_are_captured(optimizer: str, added: str) -> None:
     on_gpu = trained(networks("cuda", optimizer=optimizer, **ADDED[added]))
-    assert on_gpu._replay is not None
+    assert on_gpu._updates.replay is not None
     assert largest_difference(on_gpu, trained(networks("cpu", optimizer=optimizer, **ADDED[added]))) < 1e-9
 
 
@@ -121,7 +121,7 @@ def test_penalties_of_convolutional_networks_are_captured(added: str) -> None:
         )
         for device in ("cuda", "cpu")
     ]
-    assert pairs[0]._replay is not None
+    assert pairs[0]._updates.replay is not None
     for name, weight in weights(pairs[0].network(1)).items():
         torch.testing.assert_close(weight.cpu(), weights(pairs[1].network(1))[name], rtol=1e-8, atol=1e-10)
 
@@ -142,7 +142,7 @@ def test_other_architectures_train_on_a_gpu(build: cases.Build) -> None:
         trained(Trainer([build(0)] * 2, *data(), [recipe(seed=1), recipe(seed=2)], device=device))
         for device in ("cuda", "cpu")
     ]
-    assert pairs[0]._replay is not None  # as one launch, like fully connected networks
+    assert pairs[0]._updates.replay is not None  # as one launch, like fully connected networks
     for name, weight in weights(pairs[0].network(1)).items():
         torch.testing.assert_close(weight.cpu(), weights(pairs[1].network(1))[name], rtol=1e-9, atol=1e-12)
 

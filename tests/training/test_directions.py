@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from torch.nn.functional import cross_entropy
 from tests.training import cases
 from tests.training.cases import data, trained, weights
 from undertow.core.errors import ConfigError
+from undertow.core.polar_factor import polar_by_products, polar_factor
 from undertow.models import Gaussian, mlp
 from undertow.training import Recipe, Trainer
 from undertow.training.batches import epoch_order
@@ -37,7 +39,6 @@ from undertow.training.directions import (
     find_direction,
     names_of,
 )
-from undertow.training.directions.spectral import polar_factor
 
 Update = Callable[[nn.Module, Tensor, Tensor], None]
 
@@ -216,6 +217,7 @@ REFERENCES |= {
     "muon": (Muon(), muon_loop(exact=False)),
     "muon, exact": (Muon(exact=True), muon_loop(exact=True)),
 }
+SHAPES = {"matrix": (4, 3), "vector": (5,), "convolution": (2, 3, 3, 3)}
 TOLERANCE = {
     "spectral": 1e-8,
     "muon, exact": 1e-7,
@@ -424,7 +426,116 @@ def test_a_polar_factor_is_the_svds_whatever_its_units(shape: tuple[int, int]) -
     for unit in (1e-200, 1.0, 1e200):
         for ours, matrix in zip(polar_factor(unit * matrices), matrices, strict=True):
             torch.testing.assert_close(ours, polar([matrix])[0], rtol=0, atol=1e-6)
+    tall = matrices.mT if shape[1] > shape[0] else matrices
+    for ours, matrix in zip(polar_by_products(tall), tall, strict=True):  # as a GPU has it
+        torch.testing.assert_close(ours, polar([matrix])[0], rtol=0, atol=1e-6)
     assert torch.equal(polar_factor(torch.zeros(1, *shape)), torch.zeros(1, *shape))
+
+
+def test_products_make_every_singular_value_above_a_hundred_millionth_one() -> None:
+    values = torch.logspace(-8, 0, 4000, dtype=torch.float64)
+    matrices = torch.diag_embed(torch.stack([torch.ones_like(values), values], dim=1))
+    found = polar_by_products(matrices / matrices.flatten(1).norm(dim=1)[:, None, None])
+    torch.testing.assert_close(found, torch.eye(2, dtype=torch.float64).expand_as(found), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", DIRECTIONS, ids=lambda kind: kind.__name__)
+def test_a_gradient_that_is_no_number_is_seen_in_its_network_and_in_no_other(kind: type[Direction]) -> None:
+    draw, rates = cases.generator(6), torch.full((2,), 0.1, dtype=torch.float64)
+    weights_ = {name: torch.randn(2, *shape, generator=draw).double() for name, shape in SHAPES.items()}
+    gradients = {
+        name: torch.randn(weight.shape, generator=draw).double() for name, weight in weights_.items()
+    }
+    alone = {name: weight[1:].clone() for name, weight in weights_.items()}
+    direction = kind.model_validate({"name": kind.model_fields["name"].default})
+    memory, own = direction.start(weights_), direction.start(alone)
+    gradients["matrix"][0, 1, 2] = torch.nan
+    direction.step(weights_, gradients, memory, rates)
+    direction.step(alone, {name: gradient[1:] for name, gradient in gradients.items()}, own, rates[1:])
+    assert weights_["matrix"][0].isnan().any()
+    for name, weight in alone.items():
+        torch.testing.assert_close(weights_[name][1:], weight)
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this PyTorch has no Muon")
+@pytest.mark.parametrize(
+    "settings", [{}, {"momentum": 0.5, "nesterov": False}, {"weight_decay": 0.7, "steps": 3}]
+)
+def test_muon_is_torchs_own(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """For matrices, which is what torch's takes, in float64: its products are in bfloat16 otherwise."""
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
+    direction, draw = Muon(**settings), cases.generator(2)
+    weight = {
+        name: torch.randn(2, *shape, generator=draw).double()
+        for name, shape in (("w", (5, 3)), ("v", (3, 7)))
+    }
+    theirs = [[nn.Parameter(each[member].clone()) for each in weight.values()] for member in range(2)]
+    options: dict[str, Any] = {"momentum": direction.momentum, "nesterov": direction.nesterov}
+    options |= {"lr": 0.02, "ns_steps": direction.steps, "weight_decay": direction.weight_decay}
+    loops = [torch.optim.Muon(own, **options) for own in theirs]
+    memory, rates = direction.start(weight), torch.full((2,), 0.02, dtype=torch.float64)
+    for _ in range(50):
+        gradients = {name: torch.randn(each.shape, generator=draw).double() for name, each in weight.items()}
+        for member, (own, loop) in enumerate(zip(theirs, loops, strict=True)):
+            for parameter, gradient in zip(own, gradients.values(), strict=True):
+                parameter.grad = gradient[member].clone()
+            loop.step()
+        direction.step(weight, gradients, memory, rates)
+    for member, own in enumerate(theirs):
+        for parameter, each in zip(own, weight.values(), strict=True):
+            torch.testing.assert_close(each[member], parameter.detach(), rtol=0, atol=1e-10)
+
+
+ODD = [
+    {"beta1": 0.0, "beta2": 0.0},
+    {"beta1": 0.99, "beta2": 0.1, "epsilon": 1.0},
+    {"beta1": 0.5, "beta2": 0.999, "epsilon": 1e-12},
+]
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("settings", ODD)
+@pytest.mark.parametrize("decay", [None, 0.0, 3.0])
+def test_adam_is_torchs_own_with_odd_settings(
+    settings: dict[str, Any], decay: float | None, scale: float
+) -> None:
+    """Gradients over seven decades, half of them zero, all of them zero once; matrices, vectors and convolutions."""
+    draw = cases.generator(9)
+    direction = Adam(**settings) if decay is None else AdamW(weight_decay=decay, **settings)
+    weight = {name: torch.randn(2, *shape, generator=draw).double() for name, shape in SHAPES.items()}
+    theirs = [[nn.Parameter(each[member].clone()) for each in weight.values()] for member in range(2)]
+    betas, epsilon = (direction.beta1, direction.beta2), direction.epsilon
+    loops = [
+        torch.optim.Adam(own, lr=0.02, betas=betas, eps=epsilon)
+        if decay is None
+        else torch.optim.AdamW(own, lr=0.02, betas=betas, eps=epsilon, weight_decay=decay)
+        for own in theirs
+    ]
+    memory, rates = direction.start(weight), torch.full((2,), 0.02, dtype=torch.float64)
+    for step in range(50):
+        size = 0.0 if step == 5 else scale * 10.0 ** -(step % 7)
+        gradients = {
+            name: size
+            * torch.randn(each.shape, generator=draw).double()
+            * (torch.rand(each.shape, generator=draw) < 0.5)
+            for name, each in weight.items()
+        }
+        for member, (own, loop) in enumerate(zip(theirs, loops, strict=True)):
+            for parameter, gradient in zip(own, gradients.values(), strict=True):
+                parameter.grad = gradient[member].clone()
+            loop.step()
+        direction.step(weight, gradients, memory, rates)
+    for member, own in enumerate(theirs):
+        for parameter, each in zip(own, weight.values(), strict=True):
+            torch.testing.assert_close(each[member], parameter.detach(), rtol=1e-12, atol=1e-12)
+
+
+def test_a_gradient_that_is_not_finite_spoils_its_own_network_alone() -> None:
+    matrices = torch.randn(3, 4, 5, generator=cases.generator(4), dtype=torch.float64)
+    matrices[1, 2, 3] = torch.inf
+    found = polar_factor(matrices)
+    assert found[1].isnan().all()
+    torch.testing.assert_close(found[[0, 2]], polar_factor(matrices[[0, 2]]))
 
 
 def test_steady_steps_lower_the_log_loss_by_their_rate_and_keep_the_time() -> None:
@@ -482,22 +593,3 @@ def test_a_network_that_has_ended_stays_where_steady_steps_left_it(dtype: str) -
         if name.startswith("weights."):
             assert torch.equal(tensor[0], state[name][0])
     assert math.isfinite(rate)
-
-
-def test_one_kernel_for_all_parameters_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a GPU does for deep networks in float32, on any machine; one of the two networks has stopped."""
-    rates = torch.tensor([1e-2, 0.0])
-    ends = []
-    for fused in (False, True):
-        monkeypatch.setattr(Adam, "_has_one_kernel", lambda *_, fused=fused: fused)
-        generator, adam = torch.Generator().manual_seed(0), Adam(beta1=0.8)
-        own = {f"layer{size}": torch.randn(2, 3, size, generator=generator) for size in (1, 4, 7)}
-        start = {name: weight.clone() for name, weight in own.items()}
-        memory = adam.start(own)
-        for _ in range(20):
-            gradients = {name: torch.randn(weight.shape, generator=generator) for name, weight in own.items()}
-            adam.step(own, gradients, memory, rates)
-        assert all(torch.equal(weight[1], start[name][1]) for name, weight in own.items())
-        ends.append({**own, **memory})
-    for name, end in ends[0].items():
-        torch.testing.assert_close(ends[1][name], end, rtol=1e-5, atol=1e-7)

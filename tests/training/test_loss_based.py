@@ -20,7 +20,7 @@ from undertow.data import load
 from undertow.models import mlp
 from undertow.training import LossBased, Recipe, Trainer
 from undertow.training import step as step_module
-from undertow.training import trainer as trainer_module
+from undertow.training import updates as updates_module
 from undertow.training.batches import epoch_order
 from undertow.training.rates import Horizon
 
@@ -182,7 +182,7 @@ def test_networks_on_stacked_weights_and_batches_in_parts(monkeypatch: pytest.Mo
     assert any(not kept for run in runs for kept, *_ in run)
 
 
-@pytest.mark.parametrize("stop", [3, 7, 20, 52])
+@pytest.mark.parametrize("stop", [3, *(pytest.param(stop, marks=pytest.mark.full) for stop in (7, 20)), 52])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "heavy-ball"])
 def test_restored_at_any_step_it_goes_on_bit_for_bit(stop: int, optimizer: str) -> None:
     """Also in the middle of a try that is taken back afterwards."""
@@ -347,8 +347,8 @@ def test_a_replayed_step_is_the_same(shuffle: bool, monkeypatch: pytest.MonkeyPa
         return replay
 
     plainly, replayed = make(), make()
-    monkeypatch.setattr(trainer_module, "capture", call_again)
-    replayed._may_capture = True
+    monkeypatch.setattr(updates_module, "capture", call_again)
+    replayed._updates.may_capture = True
     assert followed(replayed) == followed(plainly)
 
 
@@ -358,7 +358,7 @@ def test_a_gpu_makes_the_tries_of_the_plain_loop() -> None:
     trainer = Trainer([cnn(index) for index in range(4)], *digits(), recipes, device="cuda")
     for ours, index in zip(followed(trainer), range(4), strict=True):
         assert_like(ours, expected(index))
-    assert trainer._replay is not None  # as one launch
+    assert trainer._updates.replay is not None  # as one launch
 
 
 def test_the_first_frame_is_the_loss_of_a_network_that_knows_nothing() -> None:

@@ -18,7 +18,7 @@ from undertow.measures.co_correlation_growth import Growth
 from undertow.models import Scaled, two_layer
 from undertow.training import Recipe, Scheduled, StepTaken, Trainer
 from undertow.training import step as step_module
-from undertow.training import trainer as trainer_module
+from undertow.training import updates as updates_module
 from undertow.training.batches import epoch_order
 from undertow.training.rates import Horizon
 
@@ -95,9 +95,9 @@ def test_a_network_follows_its_plan_alone_among_others_and_replayed(monkeypatch:
         return Trainer([cases.dense("relu")(i) for i in members], x, y, recipes)
 
     together = trained(make([0, 1, 2]))
-    monkeypatch.setattr(trainer_module, "capture", lambda step, changed: step)  # noqa: ARG005
+    monkeypatch.setattr(updates_module, "capture", lambda step, changed: step)  # noqa: ARG005
     replayed = make([0, 1, 2])
-    replayed._may_capture = True
+    replayed._updates.may_capture = True
     trained(replayed)
     for index in range(3):
         net = cases.dense("relu")(index).double()

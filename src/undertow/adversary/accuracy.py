@@ -16,7 +16,7 @@ from undertow.adversary.attacks.cost import AttackCost, Pace, expected
 from undertow.adversary.attacks.pyautoattack_engine import attack_with_library
 from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.attacks.sequence import attack_all, sequence_of
-from undertow.adversary.certificates.certified import gap_bounds
+from undertow.adversary.certificates.member_proofs import gap_bounds_of
 from undertow.adversary.certificates.network_graph import graphs_of
 from undertow.adversary.classifier import Classifier, Groups, Net, Passes, Scorer, as_classifier
 from undertow.adversary.geometry import check_norm
@@ -224,8 +224,8 @@ def _exclusions(
     def possible(eps: float) -> Tensor:
         if eps not in kept:
             radius = torch.full((len(x),), eps, dtype=torch.float64, device=x.device)
-            bounds = [gap_bounds(graph, x, y, radius, norm, classifier.bounds) for graph in graphs]
-            kept[eps] = everything & (torch.stack(bounds) <= 0)
+            bounds = gap_bounds_of(graphs, x, y, radius, norm, classifier.bounds)
+            kept[eps] = everything & (bounds <= 0)
         return kept[eps]
 
     return possible, (lambda eps: ~possible(eps).any(-1)), []

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from undertow.adversary.certificates.ball_coupling import BallCouplings
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import graphs_of
-from undertow.adversary.certificates.refined import refined_gaps
+from undertow.adversary.certificates.refined import Effort, refined_gaps
+from undertow.adversary.certificates.stacked_graphs import together
 from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier, margins_of
 from undertow.adversary.geometry import check_norm
 from undertow.adversary.sample_checks import as_labels
@@ -76,9 +77,12 @@ def certified_accuracy(
         right = margins_of(scorer.clean(x), y) > 0
         graphs, reason = graphs_of(classifier, x)
         proved = torch.zeros(len(right), len(radii), len(x), dtype=torch.bool, device=x.device)
-        for member, graph in enumerate(graphs):
-            linear = LinearBounds(graph, length, classifier.bounds)
-            _prove(linear, x.double(), y, radii, right[member], steps, proved[member])
+        for members, graph in together(graphs):
+            linear, own = (
+                LinearBounds.of(graph, length, classifier.bounds),
+                slice(members.start, members.stop),
+            )
+            _prove(linear, x.double(), y, radii, right[own], steps, proved[own])
     several = not isinstance(eps, int | float)
 
     def shaped(per_member: Tensor) -> Tensor:
@@ -108,13 +112,12 @@ def _prove(
     steps: int,
     proved: Tensor,
 ) -> None:
-    """Write into ``proved`` (E, N) which samples are proved; what fails at one radius is not tried at a longer one."""
-    couplings = BallCouplings(linear) if linear.norm == 2 else None
-    standing = right.clone()
+    """Write into ``proved`` (M, E, N) which are; what fails at one radius is not tried at a longer one."""
+    effort, standing = Effort(BallCouplings.of(linear), steps, until=0.0), right.clone()
     for at, radius in sorted(enumerate(radii), key=lambda pair: pair[1]):
-        some = standing.nonzero().squeeze(1)
+        who, some = standing.nonzero(as_tuple=True)
         if len(some):
             reach = torch.full((len(some),), radius, dtype=torch.float64, device=x.device)
-            gaps = refined_gaps(linear, x[some], y[some], reach, couplings=couplings, steps=steps, until=0.0)
-            standing[some] = gaps.amin(1) > 0
-        proved[at] = standing
+            gaps = refined_gaps(linear, x[some], y[some], reach, effort, who=who)
+            standing[who, some] = gaps.lower.amin(1) > 0
+        proved[:, at] = standing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,13 @@ from undertow.core.plain_words import check_tensor
 
 __all__ = ["closest_examples", "first_examples"]
 
+Effort = Literal["quick", "fast", "thorough"]
+_FIRST: dict[Effort, tuple[str, ...]] = {
+    "quick": ("deepfool",),
+    "fast": ("fast",),
+    "thorough": ("deepfool", "fab-t"),
+}
+
 
 def closest_examples(
     net: Classifier | Net | Sequence[nn.Module],
@@ -28,13 +36,14 @@ def closest_examples(
     bounds: tuple[float, float] | None = None,
     rounds: int = 4,
     restarts: int = 3,
+    fast: bool = False,
     seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Distances (N,) and examples (N, …), each with a leading member axis for several networks.
 
-    DeepFool and targeted FAB, and where these find nothing the lines to points decided otherwise, shortened by
-    APGD in smaller balls, ``rounds`` times for each of four factors. The distance is 0 for a clean error, and inf
-    where nothing was found; it is an upper bound of the true one.
+    DeepFool and targeted FAB, or with ``fast`` the decoupled search, and where these find nothing the lines to points
+    decided otherwise, shortened by APGD in smaller balls, ``rounds`` times for each of four factors. The distance is 0
+    for a clean error, and inf where nothing was found; it is an upper bound of the true one.
 
     >>> line = nn.Linear(2, 1, bias=False).requires_grad_(False)
     >>> _ = line.weight.copy_(torch.tensor([[3.0, 4.0]]))
@@ -47,17 +56,17 @@ def closest_examples(
     x, y = x.detach(), as_labels(y, x)
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
-        first_examples(search)
+        first_examples(search, effort="fast" if fast else "thorough")
         try_lines(search)
         refine(search, rounds=rounds, restarts=restarts)
     examples = search.example.reshape(-1, *x.shape)
     return (search.distance, examples) if classifier.several else (search.distance[0], examples[0])
 
 
-def first_examples(search: Search, *, quick: bool = False) -> None:
+def first_examples(search: Search, *, effort: Effort = "thorough") -> None:
     """Give every sample an example to shorten, where one is found: DeepFool is quick, targeted FAB comes closer."""
     everything = torch.ones_like(search.scores, dtype=torch.bool)
-    for name in ("deepfool",) if quick else ("deepfool", "fab-t"):
+    for name in _FIRST[effort]:
         todo = search.distance > 0
         if bool(todo.any()):
             ATTACKS[name].run(search, 0.0, todo, everything)

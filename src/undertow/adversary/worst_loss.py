@@ -12,7 +12,7 @@ from torch import Tensor
 from undertow.adversary.attacks.apgd import apgd
 from undertow.adversary.attacks.batch import take
 from undertow.adversary.attacks.search import Search, random_start
-from undertow.adversary.certificates.certified import gap_bounds, weakest_directions
+from undertow.adversary.certificates.member_proofs import gap_bounds_of, weakest_directions_of
 from undertow.adversary.certificates.network_graph import NetworkGraph
 from undertow.adversary.classifier import Scorer, margins_of
 from undertow.adversary.geometry import Box, clip, project
@@ -75,7 +75,7 @@ def upper_losses(
     if not graphs or all(loss is not known for known in LOSSES.values()):
         return torch.full((max(len(graphs), 1), len(x)), math.inf, dtype=torch.float64, device=x.device)
     radius = torch.full((len(x),), eps, dtype=torch.float64, device=x.device)
-    gaps = torch.stack([gap_bounds(graph, x, y, radius, norm, box) for graph in graphs])
+    gaps = gap_bounds_of(graphs, x, y, radius, norm, box)
     # as scores relative to the label's: 0 there, −gap elsewhere
     scores = torch.where(gaps.isinf() & (gaps > 0), 0.0, -gaps)
     return loss(scores, y.expand(scores.shape[:-1]))
@@ -189,9 +189,9 @@ def _toward_others(search: Search, radius: float, points: Tensor, index: int) ->
 
 def _weakest(search: Search, radius: float, graphs: Sequence[NetworkGraph], shape: torch.Size) -> Tensor:
     samples = search.x.reshape(-1, *shape)
-    balls = torch.full((len(samples),), radius, dtype=torch.float64, device=search.x.device)
-    directions = [weakest_directions(graph, samples, search.y, balls, search.norm) for graph in graphs]
-    return clip(search.x + radius * torch.stack(directions).to(search.x), search.scorer.bounds)
+    balls = torch.full((len(graphs), len(samples)), radius, dtype=torch.float64, device=search.x.device)
+    directions = weakest_directions_of(graphs, samples, search.y, balls, search.norm)
+    return clip(search.x + radius * directions.to(search.x), search.scorer.bounds)
 
 
 def _call(loss: Loss, scores: Tensor, labels: Tensor, _targets: Tensor, _scale: Tensor) -> Tensor:

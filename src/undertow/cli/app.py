@@ -76,6 +76,7 @@ def reproduce(
         grids = find(study).grids(scale, variant, parts=part)
     else:
         grids = (find(study).grid_on(table, scale, variant),)
+        grids[0].points[0].trial.data.build()  # what is wrong with the file is said before anything is begun
     return run_studies(runs, list(on_seeds(runs, grids, count=seeds, first=first_seed)), how)
 
 

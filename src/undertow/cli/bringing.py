@@ -15,6 +15,7 @@ from undertow.data.catalogue import CATALOGUE, RawFile
 from undertow.data.offline import offline
 from undertow.data.sources import obtain
 from undertow.store.store import Store
+from undertow.studies.kit.presence import present
 
 __all__ = ["bring_data"]
 
@@ -27,6 +28,8 @@ def bring_data(store: Store, studies: Sequence[StudyConfig], console: Console) -
     """
     missing = (point.trial for study in studies for point in study.points if point.trial.id not in store)
     for name, files in files_of(missing).items():
+        if present(name):  # a study has asked already, and files are read through once
+            continue
         try:
             obtain(CATALOGUE[name], files)
         except DataError as error:
@@ -38,7 +41,9 @@ def bring_data(store: Store, studies: Sequence[StudyConfig], console: Console) -
 
 def files_of(trials: Iterable[TrialConfig]) -> dict[str, tuple[RawFile, ...]]:
     """Data set → those of its files that the trials read."""
-    asked = {each for trial in trials for each in trial.data.files_read(trial.probe.split)}
+    asked = {
+        each for trial in trials for split in trial.probe.splits for each in trial.data.files_read(split)
+    }
     wanted: dict[str, dict[str, RawFile]] = {}
     for name, split in sorted(asked):
         wanted.setdefault(name, {}).update({file.name: file for file in CATALOGUE[name].files_for(split)})

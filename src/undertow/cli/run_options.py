@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -68,6 +68,8 @@ class OwnTable:
         Its file: CSV, Parquet or NPZ.
     label: str
         The column of classes.
+    features: tuple[str, ...]
+        The columns to learn from, as names or patterns ("Gene*"), one or several times; by default all with numbers.
     unlabelled_as: str
         The class of rows without a label, which are otherwise left out.
     """
@@ -75,24 +77,30 @@ class OwnTable:
     data: Literal["table"] | None = None
     path: Path | None = None
     label: str | None = None
+    features: tuple[str, ...] = ()
     unlabelled_as: str | None = None
 
-    def settings(self) -> dict[str, str] | None:
+    def settings(self) -> dict[str, Any] | None:
         """What the data's section is told; None where no table is asked for.
 
         >>> OwnTable(data="table", path=Path("my.csv"), label="outcome").settings()
         {'path': 'my.csv', 'label': 'outcome'}
         """
-        given = {"path": self.path, "label": self.label, "unlabelled_as": self.unlabelled_as}
+        given = {
+            "path": None if self.path is None else str(self.path),
+            "label": self.label,
+            "features": list(self.features),
+            "unlabelled_as": self.unlabelled_as,
+        }
         if self.data is None:
             if any(given.values()):
                 raise ConfigError(
-                    "path, label and unlabelled-as are those of a table: write --data table too."
+                    "path, label, features and unlabelled-as are those of a table: write --data table too."
                 )
             return None
         if self.path is None or self.label is None:
             raise ConfigError("a table needs --path, its file, and --label, the column of classes.")
-        return {name: str(value) for name, value in given.items() if value is not None}
+        return {name: value for name, value in given.items() if value}
 
 
 AS_USUAL, AS_PUBLISHED = HowToRun(), OwnTable()

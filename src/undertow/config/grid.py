@@ -22,7 +22,7 @@ from undertow.config.trial import DataConfig, ModelConfig, TrialConfig
 from undertow.core.canonical import digest, dumps
 from undertow.core.config_errors import shown
 from undertow.core.errors import ConfigError
-from undertow.core.sections import Count, Section, Seed
+from undertow.core.sections import Count, Section, Seed, Switch
 from undertow.core.validation import validate
 from undertow.probe.records import COLUMNS
 from undertow.training.recipe import TrainingSection
@@ -34,6 +34,7 @@ Slug = Annotated[str, Field(strict=True, pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 _LARGEST = 100_000
 _OWN = (("seed",), ("training", "learning_rate"), ("model", "init"))
 """What may differ between networks that are trained as one batch."""
+_OWN_DATA = (("data", "seed"),)
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class GridPoint:
 
 @dataclass(frozen=True)
 class Group:
-    """Trials that share data, shapes and schedule: trained, checkpointed and resumed as one batch."""
+    """Trials that share shapes, schedule, and data or their distribution: trained and resumed as one batch."""
 
     trials: tuple[TrialConfig, ...]
 
@@ -66,6 +67,8 @@ class StudyConfig(Section):
     """A grid of trials: one trial's settings, and for each axis the values it takes.
 
     ``seed_set`` names the seeds where they are others than the study's own: those are a replication, judged by itself.
+    With ``own_data`` networks are trained as one batch also where each has drawn data of its own, of one shape: for
+    small networks, whose steps are short.
     """
 
     name: Slug = "study"
@@ -80,6 +83,7 @@ class StudyConfig(Section):
     seed: Seed = 0
     grid: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
     group_size: Count = 64
+    own_data: Switch = False
 
     @field_validator("grid", mode="before")
     @classmethod
@@ -131,7 +135,7 @@ class StudyConfig(Section):
         shared: dict[bytes, list[TrialConfig]] = {}
         for point in self.points:
             document = point.trial.model_dump(mode="json")
-            for path in _OWN:
+            for path in (*_OWN, *_OWN_DATA) if self.own_data else _OWN:
                 document = put(document, path, None)
             shared.setdefault(dumps(document), []).append(point.trial)
         return tuple(

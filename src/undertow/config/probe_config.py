@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator
 
 from undertow.core.config_errors import shown
 from undertow.core.sections import Count, Section
+from undertow.data.data_section import Split
 from undertow.measures import MEASURES, measure
 from undertow.probe.schedule import LEVELS, Every, Schedule
 
@@ -17,25 +18,29 @@ if TYPE_CHECKING:
 
 __all__ = ["ProbeConfig"]
 
+_Words = Literal["epoch", "log", "doublings", "ends", "end"]
+
 
 class ProbeConfig(Section):
     """What is measured, how often, and on which points.
 
-    ``every`` is "epoch", "log", a number of steps, "ends" (before training and after it) or "end"; by the training loss
-    "decade" or "10 decades", and by t = Σ η "0.5 time-decades" (see ``undertow.probe.Schedule``). A measure may
-    have its own: ``{"name": "robust-accuracy", "every": "end"}``. At the end of training everything is measured.
-    A costly measure may have its own ``limit`` too: it then takes the first of the points only. In a grid
+    ``every`` is "epoch", "log", "doublings", a number of steps, "ends" (before training and after it) or "end"; by the
+    training loss "decade", "10 decades" or "at 10, 15 decades", and by t = Σ η "0.5 time-decades" (see
+    ``undertow.probe.Schedule``). A
+    measure may have its own: ``{"name": "robust-accuracy", "every": "end"}``. At the end of training everything is
+    measured. A costly measure may have its own ``limit`` too: it then takes the first of the points only. In a grid
     ``{"name": …, "only": {"activation": "relu"}}`` is taken of the trials with these settings alone, which are named
-    like the axes of a grid.
+    like the axes of a grid. A measure with a ``split`` of its own is taken there too, and its records are called so:
+    ``{"name": "accuracy", "split": "test"}`` gives those of ``accuracy@test``.
     The points are the first ``limit`` of the points trained on, or of another ``split`` of the same data, with
     the same normalisation and task. ``examples`` is for how many of them the closest adversarial example of
     the trained network is kept.
     """
 
     measures: tuple[dict[str, Any], ...] = ({"name": "loss", "kind": "auto"},)
-    every: Literal["epoch", "log", "ends", "end"] | Count | Annotated[str, Field(pattern=LEVELS)] = "epoch"
+    every: _Words | Count | Annotated[str, Field(pattern=LEVELS)] = "epoch"
     limit: Count | None = None
-    split: Literal["train", "test", "all"] | None = None
+    split: Split | None = None
     examples: Annotated[int, Field(strict=True, ge=0, le=64)] = 0
 
     @field_validator("measures", mode="before")
@@ -44,6 +49,18 @@ class ProbeConfig(Section):
         if not isinstance(value, list | tuple) or not value:
             raise ValueError(f"{shown(value)} is no list of measures; write e.g. ['stable-rank', 'loss']")
         return tuple(_written_out(each) for each in value)
+
+    @property
+    def splits(self) -> tuple[Split | None, ...]:
+        """For each measure the split that it is taken on."""
+        return tuple(each.get("split", self.split) for each in self.measures)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the records of each measure are called."""
+        return tuple(
+            f"{each['name']}@{each['split']}" if "split" in each else each["name"] for each in self.measures
+        )
 
     def build(self) -> tuple[tuple[Measure, Every], ...]:
         """The measures themselves, each with when it is taken."""
@@ -56,7 +73,7 @@ class ProbeConfig(Section):
         )
 
 
-_OWN = ("every", "limit", "only")
+_OWN = ("every", "limit", "only", "split")
 """What the probe decides about a measure, not the measure itself."""
 
 
@@ -79,6 +96,8 @@ def _written_out(given: Any) -> dict[str, Any]:
         Schedule(own["every"])  # an error where it is none
     if "limit" in own and (type(own["limit"]) is not int or own["limit"] < 1):
         raise ValueError(f"the measure's limit = {shown(own['limit'])} must be a number of points, 1 or more")
+    if own.get("split", "test") not in get_args(Split):
+        raise ValueError(f"the measure's split = {shown(own['split'])} must be one of {get_args(Split)}")
     if "only" in own:
         own["only"] = _settings_named(own["only"])
     made: Any = measure(**options)

@@ -47,7 +47,8 @@ class TrialConfig(Section):
     def _resolve(self) -> Self:
         # Frozen for everyone else; here the object is still being made.
         object.__setattr__(self, "data", self.data.with_seed(self.seed))
-        self.data.check_split(self.probe.split)
+        for split in (self.probe.split, *self.probe.splits):
+            self.data.check_split(split)
         self.model.check(self.data, self.training.loss)
         return self
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from contextlib import AbstractContextManager
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
 __all__ = ["compiled"]
+
+_ROOM = 256  # of one function: for every network, and every number of them, it is compiled anew
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,7 +30,8 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
         if quick is None:
             return function(*args, **kwargs)
         try:
-            return quick(*args, **kwargs)
+            with _room():
+                return quick(*args, **kwargs)
         except Exception as error:
             found = function(*args, **kwargs)  # an error of the function's own comes from here
             quick = None
@@ -36,3 +40,15 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
             return found
 
     return call
+
+
+def _room() -> AbstractContextManager[object]:
+    """Within it a function may be compiled more often than the eight times after which PyTorch goes on uncompiled."""
+    import torch._dynamo  # here, because it takes seconds, and only who compiles needs it
+
+    config: Any = torch._dynamo.config
+    names = ("recompile_limit", "cache_size_limit")  # the second is the name in older versions
+    limits: AbstractContextManager[object] = config.patch(
+        {name: _ROOM for name in names if hasattr(config, name)}
+    )
+    return limits

@@ -32,12 +32,14 @@ from undertow.core.errors import InputError, nearest
 
 __all__ = [
     "Loss",
+    "each_loss",
     "gaps",
     "labels_of_classes",
     "log_loss_gradient",
     "log_loss_with_gradient",
     "log_mean_loss",
     "loss_gradient",
+    "loss_with_gradient",
     "mean_loss",
     "prepare_labels",
 ]
@@ -51,10 +53,19 @@ def mean_loss(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
     >>> mean_loss(torch.tensor([[0.0], [0.0]]), torch.tensor([1.0, -1.0]), "logistic").item()
     0.6931471824645996
     """
+    return each_loss(logits, y, loss).mean(dim=-1)
+
+
+def each_loss(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
+    """The loss of every sample, shape (…, N), in the logits' precision.
+
+    >>> each_loss(torch.tensor([[0.0], [3.0]]), torch.tensor([1.0, 1.0]), "square").tolist()
+    [0.5, 2.0]
+    """
     if loss == "square":
-        return (_misses(logits, y).square().sum(dim=-1) / 2).mean(dim=-1)
+        return _misses(logits, y).square().sum(dim=-1) / 2
     q = gaps(logits, y, loss)
-    return (torch.exp(-q) if loss == "exponential" else -functional.logsigmoid(q)).mean(dim=-1)
+    return torch.exp(-q) if loss == "exponential" else -functional.logsigmoid(q)
 
 
 def loss_gradient(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
@@ -77,6 +88,24 @@ def loss_gradient(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
     q = logits.squeeze(-1) * sign
     slope = torch.exp(-q) if loss == "exponential" else torch.sigmoid(-q)
     return (slope * sign).unsqueeze(-1) / -samples
+
+
+def loss_with_gradient(logits: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
+    """``mean_loss``, shape (…), and ``loss_gradient`` together; for cross-entropy in half the operations of both.
+
+    The mean of -log softmax_y is as exact as the largest of its terms, which is what a step is watched by.
+
+    >>> loss, gradient = loss_with_gradient(torch.tensor([[0.0, 0.0]]), torch.tensor([0]), "cross-entropy")
+    >>> round(loss.item(), 4), gradient
+    (0.6931, tensor([[-0.5000,  0.5000]]))
+    """
+    if loss != "cross-entropy":
+        return mean_loss(logits, y, loss), loss_gradient(logits, y, loss)
+    target = _columns(y, logits)
+    log_shares = torch.log_softmax(logits, dim=-1)
+    others = log_shares.exp().scatter_(-1, target, 0.0)
+    slopes = others.scatter_(-1, target, others.sum(dim=-1, keepdim=True).neg_()).div_(logits.shape[-2])
+    return log_shares.gather(-1, target).mean(dim=(-2, -1)).neg_(), slopes
 
 
 def gaps(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:

@@ -19,11 +19,13 @@ __all__ = [
     "chosen_parameters",
     "chunk_for",
     "double_copy",
+    "in_double",
     "loss_of",
     "margins_of",
     "pair_gaps",
     "scores_of",
     "scoring_copy",
+    "scoring_network",
     "slices",
 ]
 
@@ -40,6 +42,13 @@ def double_copy(net: nn.Module, dtype: torch.dtype = torch.float64) -> nn.Module
     return copy.deepcopy(net).to(dtype).eval().requires_grad_(False)
 
 
+def in_double(net: nn.Module) -> nn.Module:
+    """The network itself where it is in eval mode and in float64, to be looked at only; else a copy that is."""
+    held = [*net.parameters(), *net.buffers()]
+    as_it_is = all(each.dtype == torch.float64 or not each.is_floating_point() for each in held)
+    return net if as_it_is and not net.training else double_copy(net)
+
+
 def scoring_copy(
     net: nn.Module, dtype: torch.dtype = torch.float64, *, output: OutputChoice = None
 ) -> nn.Module:
@@ -47,6 +56,19 @@ def scoring_copy(
     copied = double_copy(net, dtype)
     returning(copied, output)
     return copied
+
+
+def scoring_network(
+    net: nn.Module, x: Tensor, dtype: torch.dtype = torch.float64, *, output: OutputChoice = None
+) -> nn.Module:
+    """The same, or the network itself, to be looked at only: one in float64 and eval mode that returns scores."""
+    if isinstance(net, nn.Module) and output is None and dtype == torch.float64:
+        found = in_double(net)
+        with torch.no_grad():
+            first = found(x[:1].double() if x.is_floating_point() else x[:1])
+        if isinstance(first, Tensor):
+            return found
+    return scoring_copy(net, dtype, output=output)
 
 
 def chosen_parameters(net: nn.Module, parameters: Sequence[str]) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ from undertow.core.status import Status
 from undertow.curvature.chosen_parameters import ChosenParameters
 from undertow.curvature.curvature_products import CurvatureMatrix, CurvatureProducts
 from undertow.curvature.curvature_result import SharpnessResult
+from undertow.curvature.dense_products import dense_network
 from undertow.curvature.loss_over_samples import CurvatureLoss, LossOverSamples, Reduction
 from undertow.curvature.measurable import (
     check_members,
@@ -63,8 +64,8 @@ def sharpness(
         atol: Absolute error that is enough as well, for curvature near zero; 0 by default.
         matrix: "hessian", or "gauss-newton" for (1/N) Σ J_iᵀ ∇²ℓ_i J_i, positive semi-definite where ℓ is convex.
         top: How many of the largest eigenvalues, with vectors.
-        start: An earlier result, or its vectors, of a network nearby: a warm start, which takes fewer products and
-            ends as ``tracked``.
+        start: An earlier result, or its vectors, of a network nearby, or of this one on some of the samples: a warm
+            start, which takes fewer products and ends as ``tracked``.
         reduction: "mean" over the samples, as losses are in training, or "sum".
         parameters: Names of the parameters that move; by default all that train.
         method: "krylov", "exact" (the whole matrix) or "auto", which is exact up to 64 parameters.
@@ -112,6 +113,12 @@ def sharpness_batched(
         raise InputError(f"method = {method!r}: {nearest(str(method), get_args(CurvatureMethod))}")
     if not (0 < rtol < math.inf and 0 <= atol < math.inf and 0 < risk < 1):
         raise InputError("rtol must be positive, atol not negative, and risk in (0, 1).")
+    if max_steps is not None and max_steps < 1:
+        raise InputError(
+            f"max_steps = {max_steps}: at least one product is needed; leave it out for as many as it takes."
+        )
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise InputError(f"generator must be a torch.Generator, not {type(generator).__name__}.")
     with curvature_products(networks, x, y, loss=loss, **options) as (products, kinks):
         if not 1 <= top <= products.size:
             raise InputError(f"top = {top}: the matrix has {products.size} eigenvalues.")
@@ -148,6 +155,8 @@ def curvature_products(
     networks = [differentiable(net) for net in networks]
     check_members(networks)
     chosen = ChosenParameters.of(networks[0], parameters)
+    # Read before anything is hooked onto it, for what it returns.
+    dense = dense_network(networks[0], x) if output is None and isinstance(x, Tensor) else None
     with ExitStack() as stack:
         for net in networks:
             stack.enter_context(returning(net, output))
@@ -164,6 +173,7 @@ def curvature_products(
             dtype=precision,
             chunk=chunk,
             memory_budget=memory_budget,
+            dense=dense,
         )
         if precision is torch.float64 and not _holds_float64(networks[0]):
             products = products.in_float64()

@@ -15,7 +15,7 @@ from undertow.core.status import Status
 from undertow.curvature.curvature_products import CurvatureMatrix, CurvatureProducts
 from undertow.curvature.hessian_sharpness import curvature_products
 from undertow.curvature.loss_over_samples import CurvatureLoss
-from undertow.curvature.top_eigenvalues import ROUNDING_SAFETY, perturbed
+from undertow.curvature.product_rounding import ROUNDING_SAFETY, rounding_on_a_share
 
 __all__ = ["TraceResult", "hessian_trace"]
 
@@ -97,43 +97,41 @@ def _double(products: CurvatureProducts) -> CurvatureProducts:
 
 def _whole(products: CurvatureProducts, rtol: float) -> TraceResult:
     identity = torch.eye(products.size, dtype=products.dtype, device=products.device)
-    value = math.fsum(float(products(row[None])[0, place]) for place, row in enumerate(identity))
+    value = math.fsum(products.several(identity).diagonal().double().tolist())
     return _result(value, 0.0, _rounding(products, identity.sum(0)), 0.0, rtol, products, Status.EXACT)
 
 
 def _estimated(
     products: CurvatureProducts, probes: int, rtol: float, risk: float, tail: float, drawing: torch.Generator
 ) -> TraceResult:
-    def drawn() -> Tensor:
-        vector = torch.randn(products.size, generator=drawing, dtype=torch.float64, device=drawing.device)
-        return vector.to(dtype=products.dtype, device=products.device)
+    def drawn(count: int) -> Tensor:
+        vectors = torch.randn(
+            count, products.size, generator=drawing, dtype=torch.float64, device=drawing.device
+        )
+        return vectors.to(dtype=products.dtype, device=products.device)
 
     few = probes // 4
-    images = torch.stack([products(drawn()[None])[0] for _ in range(few)], dim=1)
+    images = products.several(drawn(few))
     images = images / images.abs().amax().clamp_min(torch.finfo(images.dtype).tiny)
-    basis = torch.linalg.qr(images.nan_to_num()).Q
-    within = math.fsum(float(_dot(column, products(column[None])[0])) for column in basis.T)
+    basis = torch.linalg.qr(images.nan_to_num().T).Q
+    within = math.fsum(_dots(basis.T, products.several(basis.T)))
     count = probes - 2 * few
-    forms, squares = [], []
-    for _ in range(count):
-        probe = _rest(basis, drawn())
-        image = products(probe[None])[0]
-        forms.append(float(_dot(probe, image)))
-        squares.append(float(torch.linalg.vector_norm(_rest(basis, image), dtype=torch.float64)) ** 2)
+    probing = _rest(basis, drawn(count))
+    images = products.several(probing)
+    forms = _dots(probing, images)
+    lengths = torch.linalg.vector_norm(_rest(basis, images), dim=1, dtype=torch.float64)
+    squares = lengths.square().tolist()
     ratio = tail / count
     frobenius = math.sqrt(math.fsum(squares) / count / (1 - 2 * math.sqrt(ratio)))
     spread = 2 * frobenius * (math.sqrt(ratio) + ratio)
     value = within + math.fsum(forms) / count
-    return _result(value, spread, _rounding(products, drawn()), risk, rtol, products, Status.CONVERGED)
+    return _result(value, spread, _rounding(products, drawn(1)[0]), risk, rtol, products, Status.CONVERGED)
 
 
 def _rounding(products: CurvatureProducts, vector: Tensor) -> float:
     """|tr E| ≤ √P ‖E‖_F for what rounding does to the matrix, ‖E‖_F from one product with and without noise."""
-    plain = products(vector[None])
-    length = float(
-        torch.linalg.vector_norm(perturbed(products, vector[None], 0) - plain, dtype=torch.float64)
-    )
-    return ROUNDING_SAFETY * math.sqrt(products.size) * length
+    length = rounding_on_a_share(products, vector[None], 0, image=products(vector[None]))
+    return ROUNDING_SAFETY * math.sqrt(products.size) * float(length)
 
 
 def _result(
@@ -155,11 +153,13 @@ def _result(
     return TraceResult(value, error, status, risk, rounding, products.products, products.matrix)
 
 
-def _rest(basis: Tensor, vector: Tensor) -> Tensor:
+def _rest(basis: Tensor, vectors: Tensor) -> Tensor:
+    """The rows less what they have of the basis's columns."""
     for _ in range(2):
-        vector = vector - basis @ (basis.T @ vector)
-    return vector
+        vectors = vectors - (vectors @ basis) @ basis.T
+    return vectors
 
 
-def _dot(left: Tensor, right: Tensor) -> Tensor:
-    return (left * right).sum(dtype=torch.float64)
+def _dots(left: Tensor, right: Tensor) -> list[float]:
+    found: list[float] = (left * right).sum(1, dtype=torch.float64).tolist()
+    return found

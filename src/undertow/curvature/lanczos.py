@@ -10,6 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from undertow.curvature.batched_vectors import inner, inverse, orthogonal_to
 from undertow.curvature.ritz import RitzValues
 from undertow.jacobian.tridiagonal import miss_threshold
 
@@ -20,6 +21,7 @@ __all__ = ["WARM_NOISE", "LanczosEnd", "LanczosGoal", "SymmetricProducts", "lanc
 WARM_NOISE = 0.3
 _WARM_RISK = 0.5
 _WARM_SLACK = 2.0
+_ROUNDINGS = 8  # of each entry in a step: two subtractions, orthogonality once or twice, a division
 _EVERY_STEP = 40  # up to which T is looked at after every product; then after every twentieth part
 
 
@@ -54,7 +56,8 @@ class LanczosEnd:
 
     ``vectors`` (M, c, P) are the Ritz vectors of the largest Ritz values, ``beyond`` (M, P) is Ax − θx for the first,
     ``first`` (M, P) the image of the start. ``asymmetry`` is how far products were from symmetric, in units
-    of the largest coefficient. NaN where products were not finite.
+    of the largest coefficient, ``recurrence`` a bound on what the recurrence's own arithmetic has lost. NaN where
+    products were not finite.
     """
 
     value: Tensor
@@ -66,6 +69,7 @@ class LanczosEnd:
     vectors: Tensor
     beyond: Tensor
     asymmetry: Tensor
+    recurrence: Tensor
 
 
 def lanczos(
@@ -137,21 +141,22 @@ class _Run:
             vectors=start.new_zeros(count, keep, size),
             beyond=torch.zeros_like(start),
             asymmetry=torch.zeros_like(nan),
+            recurrence=torch.zeros_like(nan),
         )
 
     def advance(self, image: Tensor | None) -> bool:
         """One step for all active matrices; False when none is left."""
         vector = self.basis[:, self.step]
-        image = self.products(vector) if image is None else image
+        onward = self.products(vector) if image is None else image.clone()  # from here on changed in place
         if self.unit is None:  # squares of very small and very large products are no numbers of float32
-            size = image.abs().amax(1)
+            size = torch.linalg.vector_norm(onward, ord=math.inf, dim=1)
             self.unit = torch.where((size > 0) & size.isfinite(), size, 1.0)
-        image = image / self.unit[:, None]
-        diagonal = _inner(image, vector)
-        onward = torch.addcmul(image, vector, diagonal.to(image)[:, None], value=-1)
+        onward.div_(self.unit[:, None])
+        diagonal = inner(onward, vector)
+        onward.addcmul_(vector, diagonal.to(onward)[:, None], value=-1)
         if self.step > 0:
-            before = self.off[:, self.step - 1, None].to(image)
-            onward = torch.addcmul(onward, self.basis[:, self.step - 1], before, value=-1)
+            before = self.off[:, self.step - 1, None].to(onward)
+            onward.addcmul_(self.basis[:, self.step - 1], before, value=-1)
         onward, off = self._orthogonalised(onward)
         self.diagonal[:, self.step] = diagonal
         self.largest = torch.maximum(self.largest, diagonal.abs() + off)
@@ -161,7 +166,7 @@ class _Run:
         else:
             off = torch.zeros_like(off)
         self.off[:, self.step - 1] = off
-        onward = onward * _inverse(off).to(onward)[:, None]
+        onward.mul_(inverse(off).to(onward)[:, None])
         last = self.step >= self.max_steps
         if not last:
             self._append(onward)
@@ -170,16 +175,16 @@ class _Run:
         return len(self.active) > 0
 
     def _orthogonalised(self, onward: Tensor) -> tuple[Tensor, Tensor]:
-        onward = _orthogonal_to(self.against, onward)
+        onward = orthogonal_to(self.against, onward)
         before = _norm(onward)
         known = self.basis[:, : self.step + 1]
         # What is removed belongs to earlier vectors, and would be zero for a symmetric matrix but for rounding.
         removed = torch.bmm(known, onward[:, :, None])
         self.asymmetry = torch.maximum(self.asymmetry, _norm(removed[:, :, 0]))
-        onward = torch.baddbmm(onward[:, None, :], removed.mT, known, alpha=-1)[:, 0]
+        onward.unsqueeze(1).baddbmm_(removed.mT, known, alpha=-1)
         off = _norm(onward)
         if bool((off < 0.7 * before).any()):
-            onward = _orthogonal_to(self.against, _orthogonal_to(known, onward))
+            onward = orthogonal_to(self.against, orthogonal_to(known, onward))
             off = _norm(onward)
         return onward, off
 
@@ -191,12 +196,12 @@ class _Run:
             noise = torch.randn(onward.shape[1], generator=generator, dtype=torch.float64).to(onward)
             floor = self.eps * self.largest[index]
             length = off[index]
-            own = onward[index] * _inverse(length).to(onward)[:, None]
+            own = onward[index] * inverse(length).to(onward)[:, None]
             fresh = torch.where((length > floor)[:, None], own, noise / noise.norm())
             for _ in range(3):
-                fresh = _orthogonal_to(self.against[index], fresh)
-                fresh = _orthogonal_to(self.basis[index, : self.step], fresh)
-                fresh = fresh * _inverse(_norm(fresh)).to(fresh)[:, None]
+                fresh = orthogonal_to(self.against[index], fresh)
+                fresh = orthogonal_to(self.basis[index, : self.step], fresh)
+                fresh = fresh * inverse(_norm(fresh)).to(fresh)[:, None]
             length = torch.maximum(length, floor)
             onward[index], off[index] = fresh * length.to(fresh)[:, None], length
         return onward, torch.where(self.largest > 0, off, 0.0)
@@ -210,19 +215,22 @@ class _Run:
         self.basis[:, self.step] = vector
 
     def _check(self, onward: Tensor, last: bool) -> None:
-        """What is known by now; matrices whose bound is met leave, and those whose products are not finite."""
+        """What is known by now; matrices whose bound is met leave, and those whose products are not finite.
+
+        On the processor: T_k is a few numbers, whose eigenvalues take a GPU longer than the product did.
+        """
         assert self.unit is not None
-        off = self.off[:, : self.step]
-        broken = ~(self.diagonal[:, : self.step] + off).isfinite().all(1)
-        diagonal, off = torch.where(broken[:, None], 0.0, self.diagonal[:, : self.step]), off
-        ritz = RitzValues(diagonal, torch.where(broken[:, None], 0.0, off))
-        unit = self.unit.double()
-        tolerance = self.goal.tolerance(ritz.value * unit, self.rounding) / unit
+        diagonal, off = self.diagonal[:, : self.step].cpu(), self.off[:, : self.step].cpu()
+        broken = ~(diagonal + off).isfinite().all(1)
+        ritz = RitzValues(torch.where(broken[:, None], 0.0, diagonal), torch.where(broken[:, None], 0.0, off))
+        unit = self.unit.double().cpu()
+        rounding = (self.rounding + self._lost()).cpu()
+        tolerance = self.goal.tolerance(ritz.value * unit, rounding) / unit
         closed = (off == 0).any(1)
         reach = tolerance * (_WARM_SLACK if self.goal.warm else 1.0)
         bounded = closed | (ritz.log_polynomial(ritz.value + reach) >= self.log_target)
         good = bounded & (ritz.residual <= tolerance) & ~broken
-        leaving = self.waiting & (good | broken | last)
+        leaving = self.waiting.cpu() & (good | broken | last)
         if bool(leaving.any()):
             proved = torch.where(
                 bounded, ritz.value + reach, math.inf
@@ -238,26 +246,40 @@ class _Run:
     ) -> None:
         assert self.unit is not None
         upper = torch.maximum(ritz.value + ritz.residual, bound)
-        closed = (self.off[:, : self.step] == 0).any(1)
+        closed = (self.off[:, : self.step] == 0).any(1).cpu()
         log_miss = math.log(self.goal.risk) + self.log_promise - ritz.log_polynomial(upper)
         miss = torch.where(closed, 0.0, log_miss.exp().clamp_max(1.0))
-        unit, place, end = self.unit.double(), self.active[index], self.end
+        unit, end = self.unit.double().cpu(), self.end
         sane = ~broken
-        end.value[place] = torch.where(sane, ritz.value * unit, math.nan)[index]
-        end.upper[place] = torch.where(sane, upper * unit, math.inf)[index]
-        end.residual[place] = torch.where(sane, ritz.residual * unit, math.inf)[index]
-        end.miss[place] = miss[index]
+        here = onward.device
+        told = torch.stack(
+            [
+                torch.where(sane, ritz.value * unit, math.nan),
+                torch.where(sane, upper * unit, math.inf),
+                torch.where(sane, ritz.residual * unit, math.inf),
+                miss,
+            ]
+        )[:, index].to(here)
+        converged, index = good[index].to(here), index.to(here)
+        place = self.active[index]
+        end.value[place], end.upper[place], end.residual[place], end.miss[place] = told
         end.steps[place] = self.step
-        end.converged[place] = good[index]
-        end.asymmetry[place] = (self.asymmetry * _inverse(self.largest))[index]
+        end.converged[place] = converged
+        end.asymmetry[place] = (self.asymmetry * inverse(self.largest))[index]
+        end.recurrence[place] = self._lost()[index]
         count = min(self.keep, self.step)
-        coordinates = ritz.coordinates(count)
+        coordinates = ritz.coordinates(count).to(here)
         every = len(index) == len(self.active)  # then the basis need not be copied
         basis = self.basis[:, : self.step] if every else self.basis[index, : self.step]
         end.vectors[place, :count] = torch.bmm(coordinates[index].to(basis), basis)
-        tail = self.off[:, self.step - 1] * coordinates[:, 0, -1] * unit
+        tail = self.off[:, self.step - 1] * coordinates[:, 0, -1] * self.unit
         end.beyond[place] = (tail.to(onward)[:, None] * onward)[index]
         self.waiting[index] = False
+
+    def _lost(self) -> Tensor:
+        """What the recurrence has rounded: each step a few times, by no more than its coefficients, independently."""
+        assert self.unit is not None
+        return _ROUNDINGS * self.eps * math.sqrt(self.step) * self.largest * self.unit.double()
 
     def _drop(self, last: bool) -> None:
         """Take finished matrices out of the batch, once that pays for what has to be recorded again."""
@@ -274,22 +296,5 @@ class _Run:
             self.unit, self.rounding = self.unit[index], self.rounding[index]
 
 
-def _orthogonal_to(known: Tensor, vector: Tensor) -> Tensor:
-    """Each vector, (M, P), less its components along the orthonormal rows of ``known``, (M, k, P)."""
-    if known.shape[1] == 0:
-        return vector
-    overlap = torch.bmm(known, vector[:, :, None])
-    return torch.baddbmm(vector[:, None, :], overlap.mT, known, alpha=-1)[:, 0]
-
-
-def _inner(left: Tensor, right: Tensor) -> Tensor:
-    return (left * right).sum(1, dtype=torch.float64)
-
-
 def _norm(vector: Tensor) -> Tensor:
-    found: Tensor = torch.linalg.vector_norm(vector, dim=1, dtype=torch.float64)
-    return found
-
-
-def _inverse(value: Tensor) -> Tensor:
-    return torch.where(value > 0, 1 / value, 0.0)
+    return inner(vector, vector).sqrt()

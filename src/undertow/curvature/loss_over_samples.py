@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from undertow.core.errors import InputError, nearest
-from undertow.core.losses import Loss, labels_of_classes, mean_loss, prepare_labels
+from undertow.core.losses import Loss, each_loss, labels_of_classes, prepare_labels
 
 __all__ = ["CurvatureLoss", "LossOverSamples", "Reduction"]
 
@@ -54,14 +54,20 @@ class LossOverSamples:
         labels = prepare_labels(y, loss=loss, outputs=size, dtype=torch.float64)
         return cls(loss, labels, weight)
 
-    def total(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """The part of L that some of the samples make up, (M,), from the outputs (M, n, …) of M networks."""
+    def total(self, outputs: Tensor, labels: Tensor, times: Tensor | None = None) -> Tensor:
+        """The part of L that some of the samples make up, (M,), from the outputs (M, n, …) of M networks.
+
+        ``times`` (n,) is how often each of them counts.
+        """
+        losses = self._each(outputs, labels)
+        return (losses if times is None else losses * times).sum(1) * self.weight
+
+    def _each(self, outputs: Tensor, labels: Tensor) -> Tensor:
         if callable(self.loss):
-            losses = torch.stack([self._own(each, labels) for each in outputs])
-            return losses.sum(1) * self.weight
+            return torch.stack([self._own(each, labels) for each in outputs])
         scores = outputs if outputs.dim() == 3 else outputs[:, :, None]
         labels = labels.to(scores.dtype) if labels.is_floating_point() else labels
-        return mean_loss(scores, labels, self.loss) * (len(labels) * self.weight)
+        return each_loss(scores, labels, self.loss)
 
     def _own(self, outputs: Tensor, labels: Tensor) -> Tensor:
         assert callable(self.loss)

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from undertow.core.errors import ModelError
+from undertow.curvature.batched_vectors import orthogonal_to, unit
 from undertow.curvature.curvature_products import CurvatureProducts
 from undertow.curvature.lanczos import WARM_NOISE, LanczosEnd, LanczosGoal, lanczos
-from undertow.jacobian.perturbation import Noise
-from undertow.jacobian.promotion import Promoting
+from undertow.curvature.product_rounding import ROUNDING_SAFETY, rounding_at, rounding_on_a_share
 
 __all__ = [
-    "ROUNDING_SAFETY",
     "TopEigenvalues",
     "TopGoal",
     "by_lanczos",
-    "perturbed",
     "whole_matrix",
 ]
 
-ROUNDING_SAFETY = 4.0
-"""What the effect of two perturbations is multiplied by: it may be small by chance."""
 _ASYMMETRY = 1e-2
 
 
@@ -85,25 +79,26 @@ def by_lanczos(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     well. The Ritz values of all vectors together are never more than the eigenvalues (Cauchy).
     """
     size = products.size
-    plain = _unit(_drawn(products, goal.generator))
-    image = products(plain)
-    rounding = math.sqrt(size) * _norm(perturbed(products, plain, 0) - image) * ROUNDING_SAFETY
+    plain = unit(_drawn(products, goal.generator))
+    known = products(plain) if goal.warm is None else None
+    rounding = math.sqrt(size) * ROUNDING_SAFETY * rounding_on_a_share(products, plain, 0, image=known)
     share = 1.0 if goal.warm is None else WARM_NOISE / (1 + WARM_NOISE)
     start = plain if goal.warm is None else _mixed(goal.warm[:, 0], plain)
     steps = LanczosGoal(
         goal.rtol, goal.atol, goal.risk / goal.top, goal.max_steps, rounding, goal.warm is not None
     )
-    known = image if goal.warm is None else None
     ends = [lanczos(products, start, steps, first=known, share=share, keep=goal.top)]
     if goal.top == 1:
         return _one(products, ends[0], rounding)
     vectors = ends[0].vectors[:, :1]
     for place in range(1, min(goal.top, size)):
         likely = ends[0].vectors[:, place] if goal.warm is None else goal.warm[:, place]
-        mixed = _mixed(_orthogonal(vectors, likely), _orthogonal(vectors, _drawn(products, goal.generator)))
+        mixed = _mixed(
+            orthogonal_to(vectors, likely), orthogonal_to(vectors, _drawn(products, goal.generator))
+        )
         share = WARM_NOISE / (1 + WARM_NOISE)
-        ends.append(lanczos(products, _unit(mixed), steps, against=vectors, share=share))
-        fresh = _unit(_orthogonal(vectors, _orthogonal(vectors, ends[-1].vectors[:, 0])))
+        ends.append(lanczos(products, unit(mixed), steps, against=vectors, share=share))
+        fresh = unit(orthogonal_to(vectors, orthogonal_to(vectors, ends[-1].vectors[:, 0])))
         vectors = torch.cat([vectors, fresh[:, None]], dim=1)
     return _several(products, ends, vectors, rounding)
 
@@ -111,11 +106,10 @@ def by_lanczos(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
 def _one(products: CurvatureProducts, end: LanczosEnd, rounding: Tensor) -> TopEigenvalues:
     _refuse_asymmetry(products, end.asymmetry, rounding, end.value)
     vector = end.vectors[:, 0]
-    # Hx as the run knows it, so that what the recurrence itself has rounded is seen too.
+    # Hx as the run knows it, so that where all samples are looked at what the recurrence itself has rounded is seen.
     image = end.value.to(vector)[:, None] * vector + end.beyond
-    rounding = torch.maximum(
-        rounding, ROUNDING_SAFETY * _norm(perturbed(products, vector, 1) - image)
-    ).nan_to_num(nan=math.inf)
+    again = ROUNDING_SAFETY * rounding_on_a_share(products, vector, 1, image=image)
+    rounding = (torch.maximum(rounding, again) + end.recurrence).nan_to_num(nan=math.inf)
     error = (end.upper - end.value).clamp_min(0).nan_to_num(nan=math.inf, posinf=math.inf) + rounding
     return TopEigenvalues(
         end.value[:, None],
@@ -134,8 +128,8 @@ def _several(
 ) -> TopEigenvalues:
     count = vectors.shape[1]
     images = torch.stack([products(vectors[:, place]) for place in range(count)], dim=1)
-    again = perturbed(products, vectors[:, 0], 1)
-    rounding = torch.maximum(rounding, ROUNDING_SAFETY * _norm(again - images[:, 0])).nan_to_num(nan=math.inf)
+    again = ROUNDING_SAFETY * rounding_on_a_share(products, vectors[:, 0], 1, image=images[:, 0])
+    rounding = torch.maximum(rounding, again).nan_to_num(nan=math.inf)
     small = torch.bmm(images.double(), vectors.double().mT)
     broken = ~small.isfinite().all(2).all(1)
     small = torch.where(broken[:, None, None], 0.0, (small + small.mT) / 2)
@@ -176,7 +170,7 @@ def whole_matrix(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     seen = (drawn, torch.bmm(columns, drawn.double()[:, :, None])[:, :, 0])
     best = (vectors[:, 0].to(drawn), torch.bmm(columns, vectors[:, 0, :, None])[:, :, 0])
     rounding = torch.stack(
-        [_norm(perturbed(products, v, draw) - image) for draw, (v, image) in enumerate((seen, best))]
+        [rounding_at(products, v, draw, image=image) for draw, (v, image) in enumerate((seen, best))]
     )
     rounding = ROUNDING_SAFETY * rounding.amax(0)
     # eigh errs by a few roundings of the largest eigenvalue in modulus
@@ -214,21 +208,6 @@ def _refuse_asymmetry(
         )
 
 
-def perturbed(products: CurvatureProducts, vector: Tensor, draw: int) -> Tensor:
-    """The product once more, with every result of every operation moved by a few roundings."""
-    noise = Noise(products.dtype, products.device, seed=draw)
-
-    @contextmanager
-    def moved() -> Iterator[None]:
-        with ExitStack() as stack:
-            if products.promotes:
-                stack.enter_context(Promoting())
-            stack.enter_context(noise.mode())
-            yield
-
-    return products.once(moved)(vector)
-
-
 def _drawn(products: CurvatureProducts, generator: torch.Generator) -> Tensor:
     """A Gaussian vector, the same for all networks, so that each is measured as it would be alone: (M, P)."""
     drawn = torch.randn(products.size, generator=generator, dtype=torch.float64, device=generator.device)
@@ -237,20 +216,5 @@ def _drawn(products: CurvatureProducts, generator: torch.Generator) -> Tensor:
 
 def _mixed(warm: Tensor, random: Tensor) -> Tensor:
     """Unit vectors with a share of randomness: miss probabilities bound a density, around any fixed component."""
-    random = _unit(random)
-    return _unit(_unit(warm.to(random)) + WARM_NOISE * random)
-
-
-def _unit(vector: Tensor) -> Tensor:
-    length = _norm(vector)[:, None]
-    return torch.where(length > 0, vector / length.clamp_min(1e-300).to(vector), 0.0).to(vector)
-
-
-def _orthogonal(known: Tensor, vector: Tensor) -> Tensor:
-    overlap = torch.bmm(known, vector[:, :, None])
-    return torch.baddbmm(vector[:, None, :], overlap.mT, known, alpha=-1)[:, 0]
-
-
-def _norm(vector: Tensor) -> Tensor:
-    found: Tensor = torch.linalg.vector_norm(vector, dim=1, dtype=torch.float64)
-    return found
+    random = unit(random)
+    return unit(unit(warm.to(random)) + WARM_NOISE * random)

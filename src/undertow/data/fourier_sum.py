@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from undertow.core.errors import InputError
-from undertow.core.sections import Count, Switch
+from undertow.core.sections import Count, Positive, Switch
 from undertow.data.data_section import DrawnData
 from undertow.data.dataset import Dataset
 from undertow.data.drawing import cpu_generator, require_positive
@@ -23,6 +24,13 @@ class FourierSumData(DrawnData):
     n: Count = 200
     frequencies: tuple[Count, ...] = (5, 10, 15, 20, 25, 30, 35, 40, 45, 50)
     growing: Switch = False
+    stretch: Positive | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the stretch as the first trials were written, so that no identity changes."""
+        written: dict[str, Any] = handler(self)
+        return {key: value for key, value in written.items() if key != "stretch" or value is not None}
 
     def draw(self, n: int, seed: int, *, like: Dataset | None) -> Dataset:
         phases = None if like is None else like.details["phases"]
@@ -34,6 +42,7 @@ class FourierSumData(DrawnData):
             seed=seed,
             phases=phases,
             offset=0.5 if between else 0.0,
+            stretch=self.stretch,
         )
 
     def least_shape(self) -> tuple[int, int]:
@@ -48,10 +57,12 @@ def fourier_sum(
     seed: int = 0,
     phases: torch.Tensor | None = None,
     offset: float = 0.0,
+    stretch: float | None = None,
 ) -> Dataset:
     """Σ_k A_k sin(2πkz + φ_k) at z = (i + ``offset``)/n, i < n, with φ_k uniform; the input is z.
 
-    Amplitudes are 1, or with ``growing`` evenly spaced from 0.1 at the lowest to 1 at the highest frequency.
+    Amplitudes are 1, or with ``growing`` evenly spaced from 0.1 at the lowest to 1 at the highest frequency. With
+    ``stretch`` s the input is s(z − ½), and the frequencies that are told are those in it, k/s.
 
     >>> data = fourier_sum(n=4, frequencies=(1,), phases=torch.zeros(1))
     >>> data.x.flatten().tolist(), [round(value, 6) for value in data.labels.abs().tolist()]
@@ -68,5 +79,6 @@ def fourier_sum(
     z = (torch.arange(n, dtype=torch.float64) + offset) / n
     k = torch.tensor(frequencies, dtype=torch.float64)
     targets = (amplitudes * torch.sin(2 * math.pi * k * z[:, None] + own)).sum(1)
-    details = {"frequencies": k, "phases": own, "amplitudes": amplitudes}
-    return Dataset.of_targets(z[:, None].float(), targets.float(), name="fourier-sum", details=details)
+    details = {"frequencies": k / (stretch or 1.0), "phases": own, "amplitudes": amplitudes}
+    inputs = z if stretch is None else stretch * (z - 0.5)
+    return Dataset.of_targets(inputs[:, None].float(), targets.float(), name="fourier-sum", details=details)

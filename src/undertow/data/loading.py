@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +33,7 @@ from undertow.data.tables import read_table
 __all__ = ["load"]
 
 _SPLITS = ("train", "test", "all")
+_DIGITS = Path("datasets") / "data" / "digits.csv.gz"  # in scikit-learn
 
 
 def load(
@@ -160,11 +163,17 @@ def _digits(part: Split, test_fraction: float, seed: int) -> _Samples:
 
 @lru_cache(maxsize=1)
 def _parsed_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """scikit-learn reads them from a text of numbers, which takes longer than the training of a small trial."""
-    from sklearn.datasets import load_digits  # takes over a second, and is for this one data set alone
+    """The text of numbers that scikit-learn carries: to import the package for it takes over a second."""
+    home = importlib.util.find_spec("sklearn")
+    file = None if home is None or home.origin is None else Path(home.origin).parent / _DIGITS
+    if file is None or not file.is_file():
+        from sklearn.datasets import load_digits  # a version that keeps it elsewhere
 
-    bunch = load_digits()
-    return bunch.images.astype(np.uint8)[:, None], bunch.target.astype(np.int64)
+        bunch = load_digits()
+        return bunch.images.astype(np.uint8)[:, None], bunch.target.astype(np.int64)
+    with gzip.open(file, "rt") as numbers:
+        rows = np.loadtxt(numbers, delimiter=",", dtype=np.int64)
+    return rows[:, :64].astype(np.uint8).reshape(-1, 1, 8, 8), rows[:, 64]
 
 
 def _images(
@@ -236,7 +245,7 @@ def _table_file(path: Path, folder: str | os.PathLike[str] | None) -> tuple[str,
             raise DataError(
                 f"{str(place)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}."
             ) from None
-    raise DataError(f"There is no file {path}; looked at {', '.join(map(str, places))}.")
+    raise DataError(f"There is no file {path}; looked at {', '.join(dict.fromkeys(map(str, places)))}.")
 
 
 def _is_path(name: str | os.PathLike[str]) -> bool:

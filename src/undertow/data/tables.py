@@ -154,7 +154,8 @@ def _numbers(column: NDArray[Any], key: str, name: str, rows: NDArray[np.bool_])
     bad = int((~np.isfinite(values)).sum())
     if bad:
         raise DataError(
-            f"{name}: the column {key!r} has {bad} missing or infinite values; fill them, or leave it out."
+            f"{name}: the column {key!r} has {bad} missing or infinite values; fill them, or name the columns to "
+            "read as features, without it."
         )
     return values
 

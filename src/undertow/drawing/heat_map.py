@@ -11,7 +11,8 @@ import altair
 import polars
 
 from undertow.core.errors import InputError
-from undertow.drawing.panels import in_panels
+from undertow.drawing.inline_rows import inline_rows
+from undertow.drawing.panels import in_panels, told
 from undertow.drawing.titles import mean_of_seeds, small_title
 
 __all__ = ["HeatMap"]
@@ -91,7 +92,7 @@ class HeatMap:
         ]
         width = self.side or max(self.cell[0] * cells[self.x].n_unique(), 240)
         height = self.side or max(self.cell[1] * cells[self.y].n_unique(), 120)
-        chart: Any = altair.layer(colours, *texts, data=altair.InlineData(values=rows))
+        chart: Any = altair.layer(colours, *texts, data=inline_rows(rows))
         chart = in_panels(chart.properties(width=width, height=height), cells, column=self.column, row=None)
         if self.title is None:
             drawn: altair.TopLevelMixin = chart
@@ -135,4 +136,4 @@ class HeatMap:
         kinds += [f"{self.x}:O", f"{self.y}:O"] if self.cosines else [f"{self.x}:Q", f"{self.y}:Q"]
         value = altair.Tooltip("mean:Q", title="cosine" if self.cosines else self.value, format=".4g")
         rest = [altair.Tooltip(f"{end}:Q", format=".4g") for end in ("low", "high", *self.beside)]
-        return [*kinds, value, *rest, "seeds:Q"]
+        return [*told(*kinds), value, *rest, *told("seeds:Q")]

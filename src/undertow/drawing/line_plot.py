@@ -11,7 +11,8 @@ import altair
 import polars
 
 from undertow.drawing.axis import Axis
-from undertow.drawing.panels import Looks, in_panels, labelled, legend_of_strokes, looks, order_of, rule
+from undertow.drawing.inline_rows import inline_rows
+from undertow.drawing.panels import Looks, in_panels, labelled, legend_of_strokes, looks, order_of, rule, told
 from undertow.drawing.titles import mean_of_seeds, small_title
 
 __all__ = ["LinePlot"]
@@ -42,6 +43,7 @@ class LinePlot:
         points: Whether points show where the values are.
         interval: Of the median, as ``median_interval``: then lines are medians and bands their intervals. Without
             it lines are means, and bands from the smallest seed to the largest.
+        band: Whether the spread over seeds is drawn at all.
         size: Width and height of a panel.
     """
 
@@ -61,6 +63,7 @@ class LinePlot:
     rules: Sequence[float] = ()
     points: bool = False
     interval: Interval | None = None
+    band: bool = True
     size: tuple[int, int] = (340, 240)
 
     def draw(self, tidy: polars.DataFrame) -> altair.TopLevelMixin:
@@ -73,13 +76,14 @@ class LinePlot:
             return up.channel(altair.Y, end, tidy["value"].cast(polars.Float64))
 
         apart = [altair.Detail(f"{self.dash}:N")] if self.dash else []
+        band = base.mark_area(opacity=0.12).encode(
+            vertical("low"), altair.Y2("high:Q"), *apart, tooltip=told(self._kind)
+        )
         layers = [
             *map(rule, self.rules),
-            base.mark_area(opacity=0.12).encode(
-                vertical("low"), altair.Y2("high:Q"), *apart, tooltip=[self._kind]
-            ),
+            *([band] if self.band else []),
             base.mark_line(strokeWidth=1.6).encode(
-                vertical("mean"), *self._dashed(tidy), tooltip=[self._kind]
+                vertical("mean"), *self._dashed(tidy), tooltip=told(self._kind)
             ),
             # Seen or not, a point at every value is what a pointer finds.
             base.mark_point(size=30, filled=True, opacity=1.0 if self.points else 0.0).encode(
@@ -87,14 +91,13 @@ class LinePlot:
             ),
         ]
         # Inline data: the figure's file carries all it shows.
-        chart: Any = altair.layer(*layers, data=altair.InlineData(values=summary.to_dicts()))
-        chart = chart.properties(width=self.size[0], height=self.size[1])
+        chart: Any = altair.layer(*layers, data=inline_rows(summary.to_dicts()))
+        chart.width, chart.height = self.size
         chart = in_panels(chart, tidy, column=self.column, row=self.row, wrap=self.wrap)
         if self.own_y:
-            chart = chart.resolve_scale(y="independent")
-        titled: altair.TopLevelMixin = chart.properties(
-            title=small_title(self._text(summary["seeds"].to_list()))
-        )
+            chart.resolve = altair.Resolve(scale=altair.ScaleResolveMap(y="independent"))
+        chart.title = small_title(self._text(summary["seeds"].to_list()))
+        titled: altair.TopLevelMixin = chart
         return titled
 
     @property
@@ -158,10 +161,10 @@ class LinePlot:
         middle = "median" if self.interval else "mean"
         ends = {"mean": middle, "low": "low", "high": "high"}
         numbers = [altair.Tooltip(f"{end}:Q", title=name, format=".4g") for end, name in ends.items()]
-        return [*kinds, *numbers, "seeds:Q"]
+        return [*told(*kinds), *numbers, *told("seeds:Q")]
 
     def _text(self, seeds: Sequence[int]) -> str | list[str]:
-        spread = mean_of_seeds(seeds)
+        spread = mean_of_seeds(seeds, band=self.band)
         if self.interval and min(seeds) > 1:
             coverage = (self.interval([0.0] * min(seeds)) or (0.0, 0.0, 0.0))[2]
             many = mean_of_seeds(seeds, band=False).replace("mean", "median")

@@ -7,6 +7,7 @@ take theirs from viridis, without the end that is lost on the ground.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 __all__ = ["ACTIVATIONS", "DARK", "KINDS", "LIGHT", "MARKS", "ORDERED", "css_variables"]
 
@@ -15,7 +16,7 @@ KINDS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7
 
 ACTIVATIONS = dict(zip(("relu", "linear", "leaky-relu", "tanh", "gelu"), KINDS, strict=False))
 
-ORDERED = {"name": "viridis", "extent": [0.05, 0.8]}
+ORDERED: dict[str, Any] = {"name": "viridis", "extent": [0.05, 0.8]}
 """Scheme of Vega for ordered values; on dark ground pages turn its extent around."""
 
 MARKS = {"holds": "✓", "fails": "✗", "undecided": "?", "as it must be": "=", "violated": "≠"}

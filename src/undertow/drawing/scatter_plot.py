@@ -9,7 +9,8 @@ import altair
 import polars
 
 from undertow.drawing.axis import Axis
-from undertow.drawing.panels import Looks, in_panels, labelled, looks, order_of
+from undertow.drawing.inline_rows import inline_rows
+from undertow.drawing.panels import Looks, in_panels, labelled, looks, order_of, told
 from undertow.drawing.titles import small_title
 
 __all__ = ["ScatterPlot"]
@@ -55,8 +56,8 @@ class ScatterPlot:
             self.x_axis.channel(altair.X, self.x, points[self.x]),
             self.y_axis.channel(altair.Y, self.y, points[self.y]),
         ]
-        told = {name: labelled(points[name]) for name in (self.colour, self.shape) if name}
-        values = points.with_columns(**told, theory=polars.lit(False)).to_dicts()
+        labels = {name: labelled(points[name]) for name in (self.colour, self.shape) if name}
+        values = points.with_columns(**labels, theory=polars.lit(False)).to_dicts()
         hue = altair.Color(
             f"{self.colour}:N",
             title=self.legend,
@@ -71,16 +72,17 @@ class ScatterPlot:
             altair.Chart()
             .transform_filter("!datum.theory")
             .mark_point(filled=True, size=45)
-            .encode(*axes, hue, *shapes, tooltip=[*kinds, *numbers])
+            .encode(*axes, hue, *shapes, tooltip=[*told(*kinds), *numbers])
         ]
         if theory is not None:
             line = altair.Chart().transform_filter("datum.theory").mark_line(color="#777", strokeDash=[4, 3])
             layers.insert(0, line.encode(*axes))
             values += theory.with_columns(theory=polars.lit(True)).to_dicts()
-        chart: Any = altair.layer(*layers, data=altair.InlineData(values=values))
-        chart = chart.properties(width=self.size[0], height=self.size[1])
+        chart: Any = altair.layer(*layers, data=inline_rows(values))
+        chart.width, chart.height = self.size
         chart = in_panels(chart, points, column=self.column, row=None)
         if self.own_y:
-            chart = chart.resolve_scale(y="independent")
-        titled: altair.TopLevelMixin = chart.properties(title=small_title(self.title))
+            chart.resolve = altair.Resolve(scale=altair.ScaleResolveMap(y="independent"))
+        chart.title = small_title(self.title)
+        titled: altair.TopLevelMixin = chart
         return titled

@@ -8,6 +8,7 @@ import altair
 import polars
 
 from undertow.core.errors import InputError
+from undertow.drawing.inline_rows import inline_rows
 from undertow.drawing.palette import KINDS
 from undertow.drawing.titles import small_title
 
@@ -25,7 +26,7 @@ def profile_by_depth(frame: polars.DataFrame, words: str = "") -> altair.TopLeve
     )
     width = max(240, 34 * len(order))
     across: Any = altair.X("seam:N", sort=order, title=None, axis=altair.Axis(labelAngle=-40))
-    base = altair.Chart(altair.InlineData(values=rows)).properties(width=width, height=150)
+    base = altair.Chart(inline_rows(rows)).properties(width=width, height=150)
     told = [altair.Tooltip("seam:N")] + [
         altair.Tooltip(f"{name}:Q", format=".4g")
         for name in ("co_correlation", "error", "standard_error", "energy_head", "energy_tail")
@@ -72,7 +73,7 @@ def profile_over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
     across = "step" if steps else "epoch"
     rows = _drawable(own.select(across, "seam", "value", "error"))
     chart = (
-        altair.Chart(altair.InlineData(values=rows))
+        altair.Chart(inline_rows(rows))
         .mark_rect()
         .encode(
             altair.X(f"{across}:O", title=across, axis=altair.Axis(labelAngle=0, labelOverlap=True)),

@@ -7,11 +7,11 @@ from torch import nn
 
 from undertow.config.trial import TrialConfig
 from undertow.core.streams import stream
-from undertow.data.data_section import DataSection
+from undertow.data.data_section import DataSection, Split
 from undertow.data.dataset import Dataset
 from undertow.training import Recipe
 
-__all__ = ["build_data", "build_network", "build_points", "build_recipe"]
+__all__ = ["build_data", "build_network", "build_points", "build_recipe", "seed_of_data"]
 
 
 def build_data(data: DataSection) -> Dataset:
@@ -19,9 +19,14 @@ def build_data(data: DataSection) -> Dataset:
     return data.build()
 
 
-def build_points(trial: TrialConfig, dataset: Dataset) -> Dataset:
+def seed_of_data(trial: TrialConfig) -> int | None:
+    """The seed that the trial's data are drawn with; None where none are drawn."""
+    return getattr(trial.data, "seed", None)
+
+
+def build_points(trial: TrialConfig, dataset: Dataset, split: Split | None = None) -> Dataset:
     """What the trial is measured on: the points trained on, or another split of the same data."""
-    return trial.data.points(dataset, split=trial.probe.split, limit=trial.probe.limit)
+    return trial.data.points(dataset, split=split or trial.probe.split, limit=trial.probe.limit)
 
 
 def build_network(trial: TrialConfig, dataset: Dataset) -> nn.Module:

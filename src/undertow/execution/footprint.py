@@ -13,6 +13,7 @@ from pathlib import Path
 
 from undertow.config.trial import TrialConfig
 from undertow.core.errors import ConfigError
+from undertow.execution.build import seed_of_data
 
 __all__ = ["MEMORY_USED_UP", "check_memory", "free_memory", "is_out_of_memory", "least_bytes"]
 
@@ -46,6 +47,7 @@ def least_bytes(trials: Sequence[TrialConfig]) -> tuple[int, int]:
     Data from files are not counted: their loaders know their sizes.
     """
     rows, columns = trials[0].data.least_shape()
+    rows *= len({seed_of_data(trial) for trial in trials})
     weights = sum(trial.model.least_weights(columns) for trial in trials)
     return rows * columns * _FLOAT, weights * _FLOAT
 

@@ -18,13 +18,13 @@ import torch
 from undertow.adversary.examples import adversarial_examples
 from undertow.config.grid import Group
 from undertow.config.trial import TrialConfig
-from undertow.core.errors import ConfigError, StoreError
+from undertow.core.errors import StoreError
 from undertow.core.losses import labels_of_classes
 from undertow.core.tensor_files import pack
-from undertow.data.dataset import Dataset
-from undertow.execution.build import build_data, build_network, build_points, build_recipe
+from undertow.execution.build import build_recipe, seed_of_data
 from undertow.execution.checkpoint import Workspace
-from undertow.execution.footprint import MEMORY_USED_UP, check_memory, is_out_of_memory
+from undertow.execution.footprint import check_memory
+from undertow.execution.group_members import draw_networks, load_members, origin
 from undertow.execution.loss_pace import LossPace
 from undertow.execution.measuring import GroupMeasures
 from undertow.execution.threads import threads_for
@@ -39,6 +39,7 @@ __all__ = ["GroupOutcome", "remove_work", "run_group"]
 
 _REMEMBERED = "remembered/"  # how a checkpoint tells the measures' tensors from the training's
 _RESPONSIVE = 0.25  # seconds between looks at the clock and at whether to stop
+_NEAR = 8  # of these, the most that a group takes to end a try before it stops
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ def run_group(
             saved = time.monotonic()
             while not run.ended:
                 if stop():
+                    run.end_try()
                     run.save()
                     return GroupOutcome(group.id, "interrupted", 0)
                 if time.monotonic() - saved > checkpoint_seconds:
@@ -103,15 +105,13 @@ class _Run:
     def __init__(self, store: Store, group: Group, lock: Lock, device: torch.device | str | None) -> None:
         self.store, self.group, self.lock = store, group, lock
         self.began = time.monotonic()
-        first = group.trials[0]
         check_memory(group.trials)
-        self.dataset = _load(first)
-        self.points = build_points(first, self.dataset)
+        self.datasets, self.points = load_members(group.trials)
         self.workspace = Workspace(_work_folder(store, group))
         self.records = bytearray()
         self.seconds = {"whole": 0.0, "training": 0.0, "ending": 0.0}
         self.restarts = 0
-        self._networks = [build_network(trial, self.dataset) for trial in group.trials]
+        self._networks = draw_networks(group.trials, self.datasets)
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._chunk = 1
 
@@ -119,14 +119,16 @@ class _Run:
     def products(self) -> float:
         """About how many multiplications a step takes."""
         parameters = sum(p.numel() for network in self._networks for p in network.parameters())
-        batch = self.group.trials[0].training.batch_size or len(self.dataset)
-        return 3.0 * parameters * min(batch, len(self.dataset))
+        samples = len(self.datasets[0])
+        return 3.0 * parameters * min(self.group.trials[0].training.batch_size or samples, samples)
 
     def start(self) -> None:
         """Go to the last checkpoint, or to the first measurement."""
         recipes = [build_recipe(trial) for trial in self.group.trials]
-        x = self.dataset.x
-        y = labels_of_classes(self.dataset.labels, loss=self.group.trials[0].training.loss)
+        loss = self.group.trials[0].training.loss
+        own = [(each.x, labels_of_classes(each.labels, loss=loss)) for each in self.datasets]
+        shared = all(each is self.datasets[0] for each in self.datasets)
+        x, y = own[0] if shared else zip(*own, strict=True)
         self.trainer = Trainer(self._networks, x, y, recipes, device=self._device)
         self.steps = self.trainer.total_steps
         self.measures = GroupMeasures(self.group.trials, self.points, self.trainer)
@@ -176,6 +178,13 @@ class _Run:
             self.seconds["ending"] = time.monotonic() - began - elapsed
         self.seconds["whole"] += time.monotonic() - began
 
+    def end_try(self) -> None:
+        """To the end of a try, where that is near: a checkpoint between two tries holds half as much."""
+        left = -self.step % self.trainer.steps_per_epoch
+        if self.trainer.revocable and left <= _NEAR * self._chunk:
+            while not self.ended and self.step % self.trainer.steps_per_epoch:
+                self.advance()
+
     def _train(self, steps: int) -> None:
         if not self.measures.observes:
             self.trainer.advance(steps)
@@ -210,14 +219,14 @@ class _Run:
             if trial.id in self.store:
                 notes += self._compare(trial, records)
                 continue
-            seeds = {"trial": trial.seed, "data": getattr(trial.data, "seed", None)}
+            seeds = {"trial": trial.seed, "data": seed_of_data(trial)}
             finished.append(
                 FinishedTrial(
                     config=trial,
                     records=records,
                     weights=pack(self.trainer.network(index).state_dict()) if keep_weights else None,
                     status=_status(member),
-                    provenance={**common, "seeds": seeds},
+                    provenance={**common, "data": origin(self.datasets[index]), "seeds": seeds},
                     examples=examples.get(index),
                 )
             )
@@ -230,18 +239,18 @@ class _Run:
         kept = [i for i, member in enumerate(self.trainer.members()) if member.status != "diverged"]
         if not count or not kept:
             return {}
-        networks = [self.trainer.network(index) for index in kept]
-        return dict(zip(kept, adversarial_examples(networks, self.points, count=count), strict=True))
+        found: dict[int, bytes] = {}
+        own = self.points[self.group.trials[0].probe.split]
+        for points in {id(each): each for each in own}.values():
+            members = [index for index in kept if own[index] is points]
+            networks = [self.trainer.network(index) for index in members]
+            found |= zip(members, adversarial_examples(networks, points, count=count), strict=True)
+        return found
 
     def _provenance(self) -> dict[str, Any]:
         size = len(self.group.trials)
         return {
             **environment(),
-            "data": {
-                "name": self.dataset.name,
-                "checksum": self.dataset.checksum,
-                "samples": len(self.dataset),
-            },
             "group": {"id": self.group.id, "size": size},
             "cost": {
                 "seconds": self.seconds["whole"] / size,
@@ -264,16 +273,6 @@ class _Run:
             f"trial {trial.id} was computed again with its group and gave other records than those stored, "
             "which are kept: the software or hardware has changed since (see provenance.json)."
         ]
-
-
-def _load(trial: TrialConfig) -> Dataset:
-    """The data; where they alone are too much for the memory, fewer networks would not help."""
-    try:
-        return build_data(trial.data)
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise ConfigError(MEMORY_USED_UP) from error
-        raise
 
 
 def _status(member: MemberState) -> dict[str, Any]:

@@ -41,7 +41,8 @@ class LossPace:
         if not self._seen or worst < self._seen[-1][1]:
             self._seen.append((now, worst))
         tries = sum(trainer.tries()) / max(sum(trainer.epochs()), 1)
-        self.note = f"log10 L {worst:.2f}, {tries:.1f} tries per epoch kept{self._left(now, worst)}"
+        spared = f", {100 * trainer.spared / trainer.step:.0f} % of steps spared" if trainer.spared else ""
+        self.note = f"log10 L {worst:.2f}, {tries:.1f} tries per epoch kept{spared}{self._left(now, worst)}"
 
     def _left(self, now: float, worst: float) -> str:
         """The time to the next power of ten, at the pace of the later half of what was seen."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from undertow.config.trial import TrialConfig
 from undertow.core.precision import matmul_precision
+from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
-from undertow.measures.reading import Measure, informed
-from undertow.probe.batched import read_batched
+from undertow.measures.reading import Measure, Reading, StackedMeasure, informed
+from undertow.probe.batched import all_preserved, readings_of_members
 from undertow.probe.records import Record
 from undertow.probe.schedule import Schedule
 from undertow.probe.tracking import Tracked, begin_tracking, remembers, restore_all, state_of_all
@@ -22,25 +25,43 @@ from undertow.training import Trainer
 
 __all__ = ["GroupMeasures"]
 
+_TOLD = Schedule("log")
+"""When the steps themselves are told of at the least, where epochs may be taken back."""
+
 
 class GroupMeasures:
-    """What is measured of the networks that a trainer holds, on points that are put on its device once.
+    """What is measured of the networks that a trainer holds, each on its points, which are put on its device once.
 
     The trainer must stand at the start of training: measures with a memory begin there. ``seconds`` is what each
     measure has taken so far, by its name.
     """
 
-    def __init__(self, trials: Sequence[TrialConfig], points: Dataset, trainer: Trainer) -> None:
+    def __init__(
+        self,
+        trials: Sequence[TrialConfig],
+        points: Mapping[Split | None, Sequence[Dataset]],
+        trainer: Trainer,
+    ) -> None:
         self._trials, self._trainer = trials, trainer
-        self._networks = [trainer.network(index, shared=True) for index in range(len(trials))]
-        like = next(self._networks[0].parameters())
-        self._x, self._y = points.x.to(like), points.labels.to(like.device)
-        pairs = [(informed(measure, points.details), every) for measure, every in trials[0].probe.build()]
+        self._made: dict[int, nn.Module] = {}
+        probe = trials[0].probe
+        # Of every measure and network: networks on the same points are measured together.
+        self._sets = [[id(each) for each in points[split]] for split in probe.splits]
+        like = trainer.data(0)[0]
+        self._points = {
+            id(each): (each.x.to(like), each.labels.to(like.device))
+            for split in dict.fromkeys(probe.splits)
+            for each in points[split]
+        }
+        pairs = probe.build()
         self._schedules = [
             Schedule(every, steps_per_epoch=max(trainer.steps_per_epoch, 1)) for _, every in pairs
         ]
-        self._measures = [self._followed(measure) for measure, _ in pairs]
-        self._limits = [each.get("limit") for each in trials[0].probe.measures]
+        self._measures = [
+            self._followed(measure, points[split])
+            for (measure, _), split in zip(pairs, probe.splits, strict=True)
+        ]
+        self._names, self._limits = probe.names, [each.get("limit") for each in probe.measures]
         self.observes = any(True for _ in self._observing())
         self.seconds: dict[str, float] = {}
         self._seen = [-1] * len(trials)  # each network's steps when it was last measured
@@ -53,34 +74,45 @@ class GroupMeasures:
         if trainer.revocable:
             self._remember()
 
-    def _followed(self, measure: Measure) -> Measure | list[Measure]:
-        """The measure, or one tracker per network where it has a memory of the training."""
-        if not remembers(measure):
-            return measure
-        x, y = self._trainer.data
+    def _followed(self, measure: Measure, points: Sequence[Dataset]) -> list[Measure]:
+        """The measure of each network, told what its data know, or a tracker where it has a memory of the training."""
+        told = {id(each): informed(measure, each.details) for each in points}
+        own = [told[id(each)] for each in points]
+        if not remembers(own[0]):
+            return own
         return [
-            begin_tracking(measure, self._trainer.network(index), x, y, learning_rate=rate)
-            for index, rate in enumerate(self._trainer.first_rates())
+            begin_tracking(each, self._trainer.network(index), *self._trainer.data(index), learning_rate=rate)
+            for index, (each, rate) in enumerate(zip(own, self._trainer.first_rates(), strict=True))
         ]
 
     def next(self, step: int) -> int:
         """The first step of the trainer after ``step`` at which something may be due, the end of training apart.
 
-        Where epochs may be taken back that is the end of the try: networks are measured where they were kept.
+        Where epochs may be taken back that is the end of a try: networks are measured where they were kept, and no
+        network keeps more steps than are made.
         """
-        if self._trainer.revocable:
-            return (step // self._trainer.steps_per_epoch + 1) * self._trainer.steps_per_epoch
-        return min(schedule.next(step) for schedule in self._schedules)
+        if not self._trainer.revocable:
+            return min(schedule.next(step) for schedule in self._schedules)
+        size = self._trainer.steps_per_epoch
+        going_on = zip(self._trainer.steps(), self._trainer.finished(), strict=True)
+        kept = {steps for steps, finished in going_on if not finished}
+        if self._by_level or self.observes or not kept:
+            return (step // size + 1) * size
+        soonest = min(
+            schedule.next(steps) - steps for schedule in (*self._schedules, _TOLD) for steps in kept
+        )
+        return (step // size + -(-soonest // size)) * size
 
     def observe(self) -> None:
         """Tell the measures with a memory what became of the last step; called after every one."""
+        self._trainer.show()
         steps = self._trainer.taken()
         for measure in self._measures:
-            for own, network, taken in zip(_each(measure), self._networks, steps, strict=False):
+            for index, (own, taken) in enumerate(zip(measure, steps, strict=True)):
                 if isinstance(own, Tracked) and own.observes and taken is not None:
                     if not taken.accepted:
                         own.tracker.restore(self._before[id(own)])
-                    own.tracker.observe(network, taken)
+                    own.tracker.observe(self._network(index), taken)
         if self._trainer.revocable and self._trainer.step % self._trainer.steps_per_epoch == 0:
             self._remember()
 
@@ -101,14 +133,14 @@ class GroupMeasures:
         running = [index for index, runs in enumerate(self._trainer.running()) if runs]
         if not self._trainer.apart and not self._by_level:
             return self._read(running, ended=ended)
-        records = bytearray()
-        now = self._present_levels()
+        records, now = bytearray(), self._present_levels()
+        levels = None if now is None else (self._levels.tolist(), now.tolist())
         steps, finished = self._trainer.steps(), self._trainer.finished()
         # Those that went back, or ended before, stand where they have been measured already.
         moved = [index for index in running if self._seen[index] != steps[index]]
         alike: dict[tuple[int, bool, tuple[bool, ...]], list[int]] = {}
         for index in moved:
-            due = tuple(self._has_passed(place, index, now) for place in range(len(self._schedules)))
+            due = tuple(self._has_passed(place, index, levels) for place in range(len(self._schedules)))
             alike.setdefault((steps[index], finished[index], due), []).append(index)
         for (_, last, passed), members in sorted(alike.items()):
             records += self._read(members, ended=last, passed=passed, now=now)
@@ -122,13 +154,13 @@ class GroupMeasures:
         times = torch.tensor(self._trainer.log_time(), dtype=torch.float64)
         return torch.stack([self._trainer.log_loss(), times]) / math.log(10)
 
-    def _has_passed(self, place: int, member: int, now: Tensor | None) -> bool:
-        """Whether a measure taken by decades is due for this network."""
+    def _has_passed(self, place: int, member: int, levels: tuple[list[Any], list[Any]] | None) -> bool:
+        """Whether a measure taken by decades is due for this network, by the last levels and the present ones."""
         level = self._schedules[place].level
-        if level is None or now is None:
+        if level is None or levels is None:
             return False
-        row = 0 if level[0] == "loss" else 1
-        return self._schedules[place].passed(float(self._levels[row, place, member]), float(now[row, member]))
+        row, (last, now) = 0 if level == "loss" else 1, levels
+        return self._schedules[place].passed(last[row][place][member], now[row][member])
 
     def _read(
         self,
@@ -142,35 +174,74 @@ class GroupMeasures:
 
         ``passed`` tells for each measure whether a decade that it is taken at has been ``passed``.
         """
-        records = bytearray()
         if not members:
-            return bytes(records)
+            return b""
         step, epoch = self._trainer.steps()[members[0]], self._trainer.epochs()[members[0]]
-        networks = [self._networks[index] for index in members]
-        for place, (measure, schedule, limit) in enumerate(
-            zip(self._measures, self._schedules, self._limits, strict=True)
-        ):
-            over = bool(passed) and passed[place]
-            if not (ended or over or self._is_due(schedule, step, members[0])):
-                continue
-            if now is not None:
+        due = [
+            place
+            for place, schedule in enumerate(self._schedules)
+            if ended or (passed and passed[place]) or self._is_due(schedule, step, members[0])
+        ]
+        if now is not None:
+            for place in due:
                 self._levels[:, place, members] = now[:, members]
-            began = time.monotonic()
-            chosen = measure if callable(measure) else [measure[index] for index in members]
-            name = _each(measure)[0].name
-            x, y = self._x[:limit], self._y[:limit]
-            with matmul_precision("float32"):
-                found = read_batched(chosen, networks, x, y)
-            for index, readings in zip(members, found, strict=True):
-                trial = self._trials[index].id
-                records += encode_all(Record(trial, step, epoch, name, *reading) for reading in readings)
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
-        for index, told in self._told(members if records or self._trainer.revocable else ()):
+        records = self._measured(due, members, step, epoch) if due else b""
+        told_now = self._trainer.revocable and self._is_due(_TOLD, step, members[0])
+        for index, told in self._told(members if records or told_now else ()):
             trial = self._trials[index].id
             records += encode_all(
                 Record(trial, step, epoch, "steps", key, value) for key, value in told.items()
             )
+        return records
+
+    def _measured(self, due: Sequence[int], members: Sequence[int], step: int, epoch: int) -> bytes:
+        """Records of the measures in these places, of these networks."""
+        records = bytearray()
+        began = time.monotonic()
+        self._trainer.show()
+        together = self._trainer.together(self._network) if 1 < len(members) == len(self._trials) else None
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(matmul_precision("float32"))
+            preserved = False
+            for place in due:
+                name = self._names[place]
+                stacked = together if self._reads_stacked(place) else None
+                if stacked is None and not preserved:
+                    stack.enter_context(all_preserved([self._network(index) for index in members]))
+                    preserved = True
+                found = self._readings(place, members, stacked)
+                for index in members:
+                    trial = self._trials[index].id
+                    records += encode_all(
+                        Record(trial, step, epoch, name, *reading) for reading in found[index]
+                    )
+                self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+                began = time.monotonic()
         return bytes(records)
+
+    def _reads_stacked(self, place: int) -> bool:
+        """Whether a measure can read all members on their stacked weights: they share its points."""
+        return isinstance(self._measures[place][0], StackedMeasure) and len(set(self._sets[place])) == 1
+
+    def _readings(
+        self, place: int, members: Sequence[int], stacked: Sequence[nn.Module] | None
+    ) -> dict[int, list[Reading]]:
+        """What a measure reads, of networks on the same points at once; ``stacked`` are all of them, if they may be."""
+        sets, limit, found = self._sets[place], self._limits[place], dict[int, list[Reading]]()
+        for points in dict.fromkeys(sets[index] for index in members):
+            alike = [index for index in members if sets[index] == points]
+            own = [self._measures[place][index] for index in alike]
+            networks = stacked or [self._network(index) for index in alike]
+            x, y = self._points[points]
+            chosen = own if isinstance(own[0], Tracked) else own[0]
+            found |= zip(alike, readings_of_members(chosen, networks, x[:limit], y[:limit]), strict=True)
+        return found
+
+    def _network(self, index: int) -> nn.Module:
+        """A member as a network of its own, on the weights themselves, made when it is first asked for."""
+        if index not in self._made:
+            self._made[index] = self._trainer.network(index, shared=True)
+        return self._made[index]
 
     def _is_due(self, schedule: Schedule, step: int, member: int) -> bool:
         """Whether the step is measured, or where networks stand at ends of epochs alone, any since the last one was."""
@@ -202,7 +273,7 @@ class GroupMeasures:
         """Give the trackers their tensors back, on the trainer's device."""
         if self._by_level:
             self._levels = state["levels"].clone().cpu()
-        here = {name: tensor.to(self._x.device) for name, tensor in state.items() if name != "levels"}
+        here = {name: tensor.to(self._trainer.device) for name, tensor in state.items() if name != "levels"}
         restore_all(self._keyed(), {name: t for name, t in here.items() if not name.startswith("before/")})
         self._before = {
             id(own): {
@@ -218,16 +289,12 @@ class GroupMeasures:
     def _observing(self) -> Iterator[Tracked]:
         """The trackers that are shown every step."""
         for measure in self._measures:
-            yield from (own for own in _each(measure) if isinstance(own, Tracked) and own.observes)
+            yield from (own for own in measure if isinstance(own, Tracked) and own.observes)
 
     def _keyed(self) -> dict[str, Measure]:
         """Every tracker by a name that no other has: the measure's place in the list, and the member."""
         return {
             f"{place}/{member}": own
             for place, measure in enumerate(self._measures)
-            for member, own in enumerate(_each(measure))
+            for member, own in enumerate(measure)
         }
-
-
-def _each(measure: Measure | list[Measure]) -> list[Measure]:
-    return measure if isinstance(measure, list) else [measure]

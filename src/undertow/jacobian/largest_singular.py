@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from undertow.core.precision import matmul_precision
+from undertow.jacobian.largest_ritz import largest_ritz, log_polynomial
 from undertow.jacobian.tridiagonal import miss_threshold
 
 __all__ = ["largest_entries", "largest_singular"]
 
 _SMALL = 192  # of the smaller side: up to here the eigenvalues of the Gram matrix take less time than Lanczos
-_FIRST_LOOK, _LOOK_GROWTH = 9, 1.3
-_NEWTON = 8
+_TINY = 32
+_LONG = 3  # columns to a row
+_FIRST_LOOK, _LOOK_GROWTH = {"cpu": 9, "cuda": 12}, 1.4
 _ROOM = 32  # vectors that there is room for at first
 _PLAIN = 1e12  # entries between its inverse and it are not scaled: their squares and sums are no trouble to float32
 
 
-def largest_singular(stack: Tensor, *, rtol: float = 4e-6, risk: float = 1e-3) -> tuple[Tensor, Tensor]:
+@matmul_precision("float32")  # the bounds do not cover the rounding of TF32
+def largest_singular(
+    stack: Tensor, *, rtol: float = 4e-6, risk: float = 1e-3, largest: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """‖W_m‖₂ of matrices (M, r, c) and bounds of their errors, both (M,) in float64; finite matrices, none all zero.
+
+    ``largest`` are their largest entries, (M,), where somebody knows them.
 
     Small ones by the eigenvalues of W Wᵀ on the smaller side, exactly. Large ones by Lanczos on it from a random start,
     with all vectors kept and orthogonalised, until the bound of Van Dorsselaer, Hochstenbach & Van der Vorst (2000) is
@@ -31,13 +42,17 @@ def largest_singular(stack: Tensor, *, rtol: float = 4e-6, risk: float = 1e-3) -
     (5.0, True)
     """
     wide = stack.detach() if stack.shape[1] <= stack.shape[2] else stack.detach().mT
-    largest = largest_entries(stack)
-    plain = bool((largest < _PLAIN).all()) and bool((largest > 1 / _PLAIN).all())
+    largest = largest_entries(stack) if largest is None else largest
+    least, most = largest.aminmax()
+    plain = bool((most < _PLAIN) & (least > 1 / _PLAIN))
     units = torch.ones_like(largest) if plain else largest
     wide = wide if plain else wide / units[:, None, None]
     if wide.shape[1] <= _SMALL:
         wide = wide.double()
-        top = torch.linalg.eigvalsh(wide @ wide.mT)[:, -1]
+        gram = wide @ wide.mT
+        # A GPU takes small matrices one after the other, milliseconds each.
+        gram = gram.cpu() if wide.shape[1] <= _TINY else gram
+        top = torch.linalg.eigvalsh(gram)[:, -1].to(wide.device)
         error = top * (wide.shape[2] * 2.0**-52)  # sums of as many products, each rounded
     else:
         top, error = _lanczos(wide, rtol, risk / len(wide))
@@ -51,66 +66,90 @@ def largest_entries(stack: Tensor) -> Tensor:
     >>> largest_entries(torch.tensor([[[1.0, -3.0]]]))
     tensor([3.])
     """
-    flat = stack.detach().flatten(1)
-    return torch.maximum(flat.amax(1), -flat.amin(1))
+    entries = stack.detach().flatten(1)
+    return torch.maximum(entries.amax(1), -entries.amin(1))  # aminmax takes a CPU twenty times as long
 
 
 def _lanczos(wide: Tensor, rtol: float, risk: float) -> tuple[Tensor, Tensor]:
-    """λ₁(W Wᵀ) from below, and how far above it may be."""
+    """λ₁(W Wᵀ) from below, and how far above it may be.
+
+    Between two looks at the T_k nothing is asked of the device.
+    """
     members, small, _ = wide.shape
     start = torch.randn(members, small, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    vector = torch.nn.functional.normalize(start, dim=1).to(wide)
-    log_target = -math.log(miss_threshold(small, risk))
+    basis, diagonal, off = wide.new_empty(members, _ROOM, small), list[Tensor](), list[Tensor]()
+    basis[:, 0] = torch.nn.functional.normalize(start, dim=1).to(wide)
     rounding = max(1e-13, torch.finfo(wide.dtype).eps * math.sqrt(wide.shape[2]) / 2)
-    basis, diagonal, off, look = (
-        wide.new_empty(members, _ROOM, small),
-        list[Tensor](),
-        list[Tensor](),
-        _FIRST_LOOK,
-    )
-    most = wide.new_zeros(members)
+    times = _square_of(wide)
+    known = _Known(members, -math.log(miss_threshold(small, risk)), rtol=rtol, rounding=rounding)
+    look = min(_FIRST_LOOK.get(wide.device.type, 12), small)
     for step in range(small):
-        if step == basis.shape[1]:
+        if step + 1 == basis.shape[1]:
             basis = torch.cat([basis, torch.empty_like(basis)], 1)
-        basis[:, step] = vector
-        image = _products(wide, _products(wide.mT, vector))
-        diagonal.append((image * vector).sum(1))
-        most = torch.maximum(most, diagonal[-1])
+        image = times(basis[:, step])
         kept = basis[:, : step + 1]
-        for _ in range(2):
-            image = image - _products(kept.mT, _products(kept, image))
-        length = image.norm(dim=1)
-        # A next vector that is rounding alone: the start's space has closed, and holds all there is to find.
-        closed = length <= rounding * most
-        vector = (image / length.clamp_min(1e-30)[:, None]).masked_fill(closed[:, None], 0.0)
-        off.append(length.masked_fill(closed, 0.0))
-        if step + 1 >= min(look, small):
-            # On the CPU: a GPU takes such small matrices one after the other, milliseconds each.
-            found = _top_and_room(torch.stack(diagonal, 1).cpu(), torch.stack(off, 1).cpu(), log_target)
-            top, above = (each.to(wide.device) for each in found)
-            if step + 1 == small or bool((above <= 2 * rtol * top).all()):
+        along = _products(kept, image)
+        image = _without(image, kept, along)
+        image = _without(image, kept, _products(kept, image))
+        length = torch.linalg.vector_norm(image, dim=1, keepdim=True)
+        torch.div(image, length.clamp_min(1e-30), out=basis[:, step + 1])
+        diagonal.append(along[:, -1:])
+        off.append(length)
+        if step + 1 == look:
+            entries = torch.stack([torch.cat(diagonal, 1), torch.cat(off, 1)])
+            known.look(*entries.double().cpu().numpy(), whole=look == small)
+            if known.all:
                 break
-            look = math.ceil(_LOOK_GROWTH * look)
-    return top, above.masked_fill(torch.tensor(len(off) == small, device=above.device), 0.0) + rounding * top
+            look = min(math.ceil(_LOOK_GROWTH * look), small)
+    top = torch.from_numpy(known.top).to(wide.device)
+    return top, torch.from_numpy(known.room).to(wide.device) + rounding * top
 
 
-def _top_and_room(diagonal: Tensor, off: Tensor, log_target: float) -> tuple[Tensor, Tensor]:
-    """The largest Ritz value θ of each T_k, and s > 0 with log p_k(θ + s) = ``log_target``; 0 where the space closed.
+def _square_of(wide: Tensor) -> Callable[[Tensor], Tensor]:
+    """v ↦ W Wᵀ v. A GPU has a short W Wᵀ in the time of a few products with a long W, and keeps it in its cache."""
+    if wide.device.type != "cpu" and wide.shape[2] >= _LONG * wide.shape[1]:
+        gram = torch.bmm(wide, wide.mT)
+        return lambda vectors: _products(gram, vectors)
+    return lambda vectors: _products(wide, _products(wide.mT, vectors))
 
-    log p_k(λ) = Σ_i log(λ − θ_i) − Σ_j log b_j is convex and increasing in log s, so that Newton's iteration comes to
-    the root from the right, where every iterate is a valid bound.
-    """
-    diagonal, off = diagonal.double(), off.double()
-    inner = torch.diag_embed(off[:, :-1], offset=1)
-    ritz = torch.linalg.eigvalsh(torch.diag_embed(diagonal) + inner + inner.mT)
-    top, closed = ritz[:, -1], (off == 0).any(1)
-    target = log_target + off.clamp_min(1e-300).log().sum(1)
-    gaps, room = top[:, None] - ritz, 10 * top
-    for _ in range(_NEWTON):
-        terms = gaps + room[:, None]  # room may be smaller than the rounding of top
-        excess, slope = terms.log().sum(1) - target, (room[:, None] / terms).sum(1)
-        room = room * torch.exp(-excess / slope)
-    return top, room.masked_fill(closed, 0.0)
+
+class _Known:
+    """What the runs of all matrices have shown: λ₁ from below (``top``), and how far above it may be (``room``)."""
+
+    def __init__(self, members: int, log_target: float, *, rtol: float, rounding: float) -> None:
+        self.top, self.room = np.zeros(members), np.zeros(members)
+        self._certain = np.zeros(members, dtype=bool)
+        self._log_target, self._rtol, self._rounding = log_target, rtol, rounding
+
+    @property
+    def all(self) -> bool:
+        return bool(self._certain.all())
+
+    def look(self, diagonal: NDArray[np.float64], off: NDArray[np.float64], *, whole: bool) -> None:
+        """Go on with T_k, (M, k) each, for the matrices that are not yet known well enough.
+
+        Is log p_k(θ + room) above the target, so is λ₁ below θ + room. A next vector that is rounding alone: the
+        start's space has closed, and holds all there is to find.
+        """
+        open_ = ~self._certain
+        diagonal, off = diagonal[open_], off[open_]
+        closed = off <= self._rounding * np.maximum.accumulate(diagonal, 1)
+        beyond = np.maximum.accumulate(closed, 1)  # from where it closed on: what follows is noise
+        off = np.where(beyond, 0.0, off)
+        diagonal[:, 1:] = np.where(beyond[:, :-1], diagonal[:, :1], diagonal[:, 1:])
+        exact = beyond[:, -1] | whole
+        top, above = largest_ritz(diagonal, off)
+        room = np.where(exact, above - top, 2 * self._rtol * top)
+        proved = log_polynomial(diagonal, off, top + room) >= self._log_target
+        self.top[open_], self.room[open_] = top, room
+        self._certain[open_] = exact | proved
+
+
+def _without(image: Tensor, kept: Tensor, along: Tensor) -> Tensor:
+    """image_m − Σ_i along_mi kept_mi."""
+    if image.device.type != "cpu":
+        return torch.baddbmm(image[:, :, None], kept.mT, along[:, :, None], alpha=-1)[:, :, 0]
+    return image - _products(kept.mT, along)
 
 
 def _products(matrices: Tensor, vectors: Tensor) -> Tensor:

@@ -86,14 +86,15 @@ def _convolved(
         return value()
     each = (_each(stride, dimensions), _each(padding, dimensions), _each(dilation, dimensions))
     kernel = weight.detach() if products is None else weight.detach().to(products)
-    layer: _Layer = _Convolution(kernel, *each, groups, tuple(input.shape), input.stride())
+    layer: _Convolution | MatrixConvolution
+    layer = _Convolution(kernel, *each, groups, tuple(input.shape), input.stride())
     if _by_matrices(input, groups, each[2]):
         steps, margins = ((first, second) for first, second in each[:2])
         layer = MatrixConvolution(kernel, steps, margins, (input.shape[2], input.shape[3]))
         if products is None:
             value = partial(_shifted, layer, input, bias)
-    layer = layer if products is None else _Coarser(layer, products)
-    found: Tensor = _Convolved.apply(input, value, layer)  # type: ignore[no-untyped-call]
+    taken = layer if products is None else _Coarser(layer, products)
+    found: Tensor = _Convolved.apply(input, value, taken)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -211,7 +212,7 @@ def _without_blocks(*, on: bool) -> Iterator[None]:
 
 class _Convolved(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         input: Tensor,  # noqa: ARG004
         value: Callable[[], Tensor],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -93,7 +94,7 @@ def _can_capture(vector: Tensor) -> bool:
     return stream != torch.cuda.default_stream(vector.device) and not torch.cuda.is_current_stream_capturing()
 
 
-def _captured(work: Callable[[], object], pool: object) -> torch.cuda.CUDAGraph | None:
+def _captured(work: Callable[[], object], pool: Any) -> torch.cuda.CUDAGraph | None:
     """The work as a graph, or None where it cannot be one: it asks the host something, or memory is used up.
 
     ``torch.cuda.graph`` would first give all cached memory back, which takes longer than the capture.
@@ -112,7 +113,7 @@ def _captured(work: Callable[[], object], pool: object) -> torch.cuda.CUDAGraph 
     return graph
 
 
-def _pool(device: torch.device) -> object:
+def _pool(device: torch.device) -> Any:
     """The memory that all graphs share, as no two are in use at a time; a graph that does next to nothing keeps it."""
     if device not in _own.pools:
         pool = torch.cuda.graph_pool_handle()

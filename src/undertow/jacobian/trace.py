@@ -56,7 +56,8 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
     finally:
         torch.backends.mha.set_fastpath_enabled(fastpath)
         for module, training in modes:
-            module.training = training
+            if module.training != training:  # setting an attribute of a module takes longer than reading it
+                module.training = training
         with torch.no_grad():
             for module, name, buffer, before, version in buffers:
                 if module._buffers.get(name) is not buffer:

@@ -93,6 +93,7 @@ MEASURES = MeasureRegistry(
         "undertow.measures.exact_radii:ExactRadii",
         truth={"*:certified": "above", "*:attacked": "below", "*": None},
     ),
+    Listed("coordinate-margin", "undertow.measures.coordinate_margin:CoordinateMargin"),
     Listed("margin-basin", "undertow.measures.margin_basin:MarginBasin"),
     Listed("plane-points", "undertow.measures.plane_points:PlanePoints"),
     Listed("hard-margin", "undertow.measures.hard_margin:HardMargin"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import torch
@@ -34,23 +34,36 @@ class AttackerRadii(NamedMeasure):
     seed: Seed = 0
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        yield from self.batched([net], x, y)[0]
+
+    def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        """All networks attacked along one member axis, and their proofs as one batch."""
         labels = labels_for(self, y)
         try:
-            weight = linear_weight(net)
+            weights = [linear_weight(net) for net in networks]
         except ModelError:
-            yield from self._of_network(net, x, labels)
-            return
-        for attacker in ATTACKERS:
-            yield f"{attacker}:exact", float(linear_radii(weight, x, labels, attacker=attacker).mean()), None
+            return self._of_networks(networks, x, labels)
+        return [
+            [
+                (f"{attacker}:exact", float(linear_radii(weight, x, labels, attacker=attacker).mean()), None)
+                for attacker in ATTACKERS
+            ]
+            for weight in weights
+        ]
 
-    def _of_network(self, net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Reading]:
+    def _of_networks(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor) -> list[list[Reading]]:
+        readings: list[list[Reading]] = [[] for _ in networks]
         for attacker, norm in ATTACKERS.items():
             with taken_for_logits():
-                found = robustness(net, x, y, norm=norm, exact=False, shorten=self.shorten, seed=self.seed)
-            yield f"{attacker}:certified", float(found.certified.mean()), None
-            yield f"{attacker}:attacked", float(found.attacked.mean()), None
-            if attacker == "2":
-                yield "proved", found.share_proved, None
+                found = robustness(
+                    list(networks), x, y, norm=norm, exact=False, shorten=self.shorten, seed=self.seed
+                )
+            for member, own in enumerate(readings):
+                own.append((f"{attacker}:certified", float(found.certified[member].mean()), None))
+                own.append((f"{attacker}:attacked", float(found.attacked[member].mean()), None))
+                if attacker == "2":
+                    own.append(("proved", float(found.proved[member].double().mean()), None))
+        return readings
 
 
 def linear_radii(weight: Tensor, x: Tensor, y: Tensor, *, attacker: str) -> Tensor:

@@ -21,8 +21,7 @@ class CertifiedShare(NamedMeasure):
     """Share of the points classified correctly at every point within ε, keyed by ε: a lower bound of the true one.
 
     ``norm``, ``box`` as in ``undertow.measures.robust_accuracy``, whose share is an upper bound; ``steps`` of the
-    ascent on slopes, where plain linear bounds leave a point open. Networks are asked one after the
-    other: proofs are larger than attacks.
+    ascent on slopes, where plain linear bounds leave a point open. Networks are proved as one batch.
 
     >>> x, y = torch.tensor([[1.0], [3.0]]), torch.tensor([1, 1])
     >>> list(CertifiedShare(eps=(0.5, 2.0))(nn.Linear(1, 1).requires_grad_(False).apply(_identity), x, y))
@@ -36,19 +35,27 @@ class CertifiedShare(NamedMeasure):
     steps: Annotated[int, Field(strict=True, ge=0, le=1000)] = 20
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        yield from self.batched([net], x, y)[0]
+
+    def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        """All networks' proofs as one batch."""
         labels = labels_for(self, y)
         low_high = (self.box[0], self.box[1]) if self.box else None
         with taken_for_logits():
             found = certified_accuracy(
-                net, x, labels, eps=list(self.eps), norm=self.norm, bounds=low_high, steps=self.steps
+                list(networks),
+                x,
+                labels,
+                eps=list(self.eps),
+                norm=self.norm,
+                bounds=low_high,
+                steps=self.steps,
             )
-        shares = torch.as_tensor(found.value).reshape(-1).tolist()
-        for radius, share in zip(self.eps, shares, strict=True):
-            yield repr(radius), share, None
-
-    def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
-        """One after the other."""
-        return [list(self(net, x, y)) for net in networks]
+        shares = torch.as_tensor(found.value).tolist()
+        return [
+            [(repr(radius), share, None) for radius, share in zip(self.eps, own, strict=True)]
+            for own in shares
+        ]
 
 
 def _identity(module: nn.Module) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -30,11 +30,16 @@ class ExactRadii(NamedMeasure):
     seed: Seed = 0
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
+        yield from self.batched([net], x, y)[0]
+
+    def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
+        """All networks attacked along one member axis, their proofs as one batch, and solved one after the other."""
         labels = labels_for(self, y)
+        readings: list[list[Reading]] = [[] for _ in networks]
         for attacker, norm in ATTACKERS.items():
             with taken_for_logits():
                 found = robustness(
-                    net,
+                    list(networks),
                     x,
                     labels,
                     norm=norm,
@@ -43,7 +48,11 @@ class ExactRadii(NamedMeasure):
                     shorten=False,
                     seed=self.seed,
                 )
-            if bool(found.exact.isfinite().all()):
-                yield f"{attacker}:exact", float(found.exact.mean()), None
-                yield f"{attacker}:certified", float(found.certified.mean()), None
-                yield f"{attacker}:attacked", float(found.attacked.mean()), None
+            sides = {"exact": found.exact, "certified": found.certified, "attacked": found.attacked}
+            for member, own in enumerate(readings):
+                if bool(found.exact[member].isfinite().all()):
+                    own += [
+                        (f"{attacker}:{side}", float(radii[member].mean()), None)
+                        for side, radii in sides.items()
+                    ]
+        return readings

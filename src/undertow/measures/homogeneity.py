@@ -12,7 +12,7 @@ from torch.func import functional_call
 
 from undertow.core.scoring import as_rows, chosen_parameters, double_copy
 
-__all__ = ["HomogeneityResult", "homogeneity", "homogeneity_of"]
+__all__ = ["HomogeneityResult", "homogeneity", "homogeneity_of", "homogeneity_order"]
 
 _FACTORS = (0.5, 2.0, 3.0)  # at which f(cθ) is compared with c^L f(θ)
 _FAR = (2.0**24, 2.0**25)  # between which the order of a network that is only nearly homogeneous is read
@@ -57,14 +57,7 @@ def homogeneity(net: nn.Module, x: Tensor, *, parameters: Sequence[str] = ()) ->
 
 def homogeneity_of(net: nn.Module, x: Tensor, *, parameters: Sequence[str] = ()) -> HomogeneityResult:
     """The same of a network that is already a copy in float64."""
-    chosen = chosen_parameters(net, parameters)
-    points = x[:: max(1, -(-len(x) // _POINTS))]
-
-    def scaled(factor: float) -> Tensor:
-        weights = {name: parameter * factor for name, parameter in chosen.items()}
-        with torch.no_grad():
-            return as_rows(functional_call(net, weights, (points,)), len(points)).double()
-
+    scaled = _scaling(net, x, parameters)
     here = scaled(1.0)
     size = float(torch.linalg.vector_norm(here))
     if not 0 < size < math.inf:
@@ -79,6 +72,28 @@ def homogeneity_of(net: nn.Module, x: Tensor, *, parameters: Sequence[str] = ())
         deviation = float(torch.stack(gaps).max())
         deviation = math.inf if math.isnan(deviation) else deviation
     return HomogeneityResult(order, deviation, _sentence(net, order, deviation))
+
+
+def homogeneity_order(net: nn.Module, x: Tensor, *, parameters: Sequence[str] = ()) -> float:
+    """L alone, of a network in float64.
+
+    >>> homogeneity_order(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).double(), torch.eye(2).double())
+    2.0
+    """
+    return _power(_scaling(net, x, parameters), *_FAR)
+
+
+def _scaling(net: nn.Module, x: Tensor, parameters: Sequence[str]) -> Callable[[float], Tensor]:
+    """c ↦ f(cθ) on at most 32 of the points."""
+    chosen = chosen_parameters(net, parameters)
+    points = x[:: max(1, -(-len(x) // _POINTS))]
+
+    def scaled(factor: float) -> Tensor:
+        weights = {name: parameter * factor for name, parameter in chosen.items()}
+        with torch.no_grad():
+            return as_rows(functional_call(net, weights, (points,)), len(points)).double()
+
+    return scaled
 
 
 def _power(scaled: Callable[[float], Tensor], low: float, high: float) -> float:

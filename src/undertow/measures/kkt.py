@@ -118,8 +118,8 @@ def kkt(
             matrix: small networks, for comparison.
         max_rounds: How often constraints may be taken in.
         weight_norm: Of (P): 2, 1, "inf", "spectral" or "layerwise". In others than 2 the residual is
-            1 − ⟨θ, u⟩/(‖θ‖ ‖u‖_*) for u = Σ λ ∇q, and the misalignment that of u = −∇𝓛; slopes are autograd's
-            (``undertow.measures.norm_kkt``).
+            1 − ⟨θ, u⟩/(‖θ‖ ‖u‖_*) for u = Σ λ ∇q, and the misalignment that of u = −∇𝓛
+            (``undertow.measures.norm_stationarity``).
         output: Which of the network's outputs holds the scores, where it has several: a name, a place, a function.
 
     >>> net = nn.Linear(2, 1, bias=False)
@@ -154,7 +154,8 @@ def kkt(
     descent = gradients.combined(-log_loss_gradient(scores, labels, named))
     norm = as_weight_norm(weight_norm)
     if norm != "2":
-        solved = _Solved(*in_norm(copied, points, pair_gaps(scores, labels, named), theta, signs, norm))
+        gaps = pair_gaps(scores, labels, named)
+        solved = _Solved(*in_norm(gradients, gaps, theta, norm, kinks=kinks))
     elif method == "dense":
         solved = _dense(copied, points, labels, loss=named, outputs=scores.shape[1], names=list(theta))
     else:

@@ -17,9 +17,11 @@ import torch
 from torch import Tensor
 
 from undertow.core.scoring import slices
+from undertow.measures.gradient_factors import GradientFactor, gram_of, join
 from undertow.measures.kink_prices import along, kinked_pairs, most_useful, steepest_slopes
+from undertow.measures.kkt_rows import duality_bound, gradient_rows, row_multipliers
 from undertow.measures.nonnegative import nonnegative_least_squares
-from undertow.measures.pair_gradients import GradientFactor, PairGradients, Pairs, gram_of, join
+from undertow.measures.pair_gradients import PairGradients, Pairs
 
 __all__ = ["Multipliers", "best_multipliers"]
 
@@ -48,9 +50,8 @@ class Multipliers:
 class _Problem:
     """The constraints taken in so far, their Gram matrix and their λ."""
 
-    def __init__(self, gradients: PairGradients, gaps: Tensor, theta: dict[str, Tensor], size: float) -> None:
-        self.gradients, self.theta = gradients, theta
-        self.excess = ((gaps - gaps.min()) / size).masked_fill(gaps.isinf(), 0.0)
+    def __init__(self, gradients: PairGradients, excess: Tensor, theta: dict[str, Tensor]) -> None:
+        self.gradients, self.theta, self.excess = gradients, theta, excess
         self.along = gradients.of_pairs(gradients.products(theta))  # ⟨θ̂, ∇q⟩
         self.blocks: list[Pairs] = []
         self._goals = np.zeros(0)
@@ -131,12 +132,36 @@ def best_multipliers(
     """
     size = float(torch.linalg.vector_norm(torch.stack([t.norm() for t in theta.values()])))
     unit = {name: weight / size for name, weight in theta.items()}
-    problem = _Problem(gradients, gaps, unit, size)
     order = torch.argsort(gaps.flatten(), stable=True)[: int(gaps.isfinite().sum())]
     first = order[:limit]
     pairs = Pairs(first // gaps.shape[1], first % gaps.shape[1])
-    problem.take(pairs)
     free = kinked_pairs(gradients, pairs, kinks)
+    rows = gradient_rows(gradients, pairs, free, unit) if len(first) == len(order) else None
+    excess = ((gaps - gaps.min()) / size).masked_fill(gaps.isinf(), 0.0)
+    if rows is None:
+        problem = _Problem(gradients, excess, unit)
+        problem.take(pairs)
+        return _by_rounds(problem, gaps, pairs, free, rtol=rtol, max_rounds=max_rounds)
+    own = excess[pairs.points, pairs.rivals].cpu().numpy()
+    small = row_multipliers(rows, own, rtol=rtol, max_rounds=max_rounds)
+    value = torch.zeros_like(gaps)
+    value[pairs.points, pairs.rivals] = torch.from_numpy(small.value).to(gaps)
+    return Multipliers(
+        value,
+        small.residual,
+        small.total,
+        small.bound,
+        small.converged,
+        small.constraints,
+        _count_points(free),
+    )
+
+
+def _by_rounds(
+    problem: _Problem, gaps: Tensor, pairs: Pairs, free: Pairs | None, *, rtol: float, max_rounds: int
+) -> Multipliers:
+    """Solve, price all constraints, take in those that would help, until no λ does better by ``rtol``."""
+    gradients = problem.gradients
     taken = torch.zeros_like(gaps, dtype=torch.bool)
     taken[pairs.points, pairs.rivals] = True
     for round_ in range(max_rounds):
@@ -165,15 +190,11 @@ def best_multipliers(
             problem.take(steepest.part(useful))
         elif not len(best):
             break
-    return Multipliers(
-        value,
-        norm,
-        total,
-        bound,
-        converged,
-        len(problem),
-        0 if free is None else len(set(free.points.tolist())),
-    )
+    return Multipliers(value, norm, total, bound, converged, len(problem), _count_points(free))
+
+
+def _count_points(free: Pairs | None) -> int:
+    return 0 if free is None else len(set(free.points.tolist()))
 
 
 def _bound(
@@ -185,25 +206,11 @@ def _bound(
     slack: float,
     norm: float,
 ) -> float:
-    """What no λ ≥ 0 can be below, by weak duality.
-
-    A vector u with ⟨u, a_c⟩ ≤ 0 for all constraints proves ⟨t, u⟩/‖u‖ for the goal t = (θ̂, 0). What is left over, u,
-    is such a vector at the optimum. Before that, u − ε t is one, where ε makes up for the worst price: ⟨t, a_c⟩ is
-    positive on a network that classifies every point. Otherwise nothing is proved, and the bound is 0.
-    """
+    """``duality_bound`` over all pairs, and those with kinks at the slopes that would help most."""
     inner = sum(float((problem.theta[name] * each).sum()) for name, each in left.items())
-    along = problem.along.masked_fill(price.isinf(), torch.inf)
-    highest = float(price.max()) if gains is None else max(float(price.max()), float(gains.max()))
-    if highest <= 1e-9 * float(problem.along.abs().max()):
-        worst = 0.0
-    elif not float(along.min()) > 0:
-        return 0.0
-    else:
-        worst = float((price / along).max())
-        if gains is not None and steepest is not None:
-            along = problem.along_theta(steepest)
-            if not float(along.min()) > 0:
-                return 0.0
-            worst = max(worst, float((gains / along).max()))
-    square = norm**2 + slack**2 - 2 * worst * inner + worst**2
-    return max(0.0, (inner - worst) / math.sqrt(square)) if square > 0 else 0.0
+    exists = ~price.isinf()
+    prices, along = [price[exists]], [problem.along[exists]]
+    if gains is not None and steepest is not None:
+        prices.append(gains)
+        along.append(problem.along_theta(steepest))
+    return duality_bound(inner, torch.cat(prices).cpu().numpy(), torch.cat(along).cpu().numpy(), slack, norm)

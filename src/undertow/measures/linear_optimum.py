@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import torch
@@ -12,8 +15,8 @@ from undertow.core.errors import ModelError
 from undertow.core.networks import DenseChain, read_dense
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, labels_for
-from undertow.theory.max_margin import margin_rows, max_margin
-from undertow.theory.weight_norms import WEIGHT_NORMS
+from undertow.theory.max_margin import MaxMargin, margin_rows, max_margin
+from undertow.theory.weight_norms import WEIGHT_NORMS, WeightNorm
 
 __all__ = ["LinearOptimum", "linear_weight"]
 
@@ -34,10 +37,25 @@ class LinearOptimum(NamedMeasure):
         rows = margin_rows(x, labels_for(self, y), classes=classes).cpu()
         flat = weight.flatten().cpu()
         for norm in WEIGHT_NORMS:
-            best = max_margin(rows, norm=norm, shapes=[tuple(weight.shape)])
+            best = _optimum(_Problem(rows.numpy().tobytes(), tuple(weight.shape), norm))
             yield f"optimum:{norm}", best.value, best.upper - best.value
             cosine = torch.nn.functional.cosine_similarity(flat, best.direction, dim=0)
             yield f"cosine:{norm}", float(cosine), None
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What an optimum depends on: networks by several rules on the same points have the same."""
+
+    rows: bytes
+    shape: tuple[int, ...]
+    norm: WeightNorm
+
+
+@lru_cache(maxsize=128)
+def _optimum(problem: _Problem) -> MaxMargin:
+    rows = torch.frombuffer(bytearray(problem.rows), dtype=torch.float64).view(-1, math.prod(problem.shape))
+    return max_margin(rows, norm=problem.norm, shapes=[problem.shape])
 
 
 def linear_weight(net: nn.Module) -> Tensor:

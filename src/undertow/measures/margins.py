@@ -13,7 +13,14 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss, log_mean_loss
 from undertow.core.outputs import OutputChoice
-from undertow.core.scoring import LossName, chosen_parameters, margins_of, scores_of, scoring_copy
+from undertow.core.scoring import (
+    LossName,
+    chosen_parameters,
+    margins_of,
+    scores_of,
+    scoring_copy,
+    scoring_network,
+)
 from undertow.core.sections import NonNegative, Text
 from undertow.core.status import Status
 from undertow.measures.homogeneity import homogeneity_of
@@ -108,7 +115,7 @@ def margins(
     """
     if tolerance < 0:
         raise InputError(f"tolerance = {tolerance!r} must be 0 or more.")
-    copied = scoring_copy(net, dtype, output=output)
+    copied = scoring_network(net, x, dtype, output=output)
     points = x.to(next(copied.parameters())) if x.is_floating_point() else x
     chosen = chosen_parameters(copied, parameters)
     scores = scores_of(copied, points, chunk=chunk).double()

@@ -1,9 +1,4 @@
-"""Gradients of many margins s_y − s_j by the parameters: their Gram matrix, sums and products, layer by layer.
-
-For a layer z = W h + b the gradient of one margin is an outer product δ hᵀ, with δ the margin's slope at z. So the
-Gram matrix of n gradients is (ΔΔᵀ) ∘ (HHᵀ) from Δ (n, out) and H (n, in), and no gradient of in·out numbers is formed.
-A convolution is the same summed over positions.
-"""
+"""Gradients of many margins s_y − s_j by the parameters: sums, products, and layer by layer their factors."""
 
 from __future__ import annotations
 
@@ -14,14 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.nn import functional
 
 from undertow.core.scoring import as_rows, chunk_for, slices
+from undertow.measures.gradient_factors import GradientFactor, factor_of_layer
 from undertow.measures.kink_slopes import KinkSlopes, count_calls
 
-__all__ = ["GradientFactor", "PairGradients", "Pairs", "derivatives_along", "gram_of", "join"]
-
-_BLOCK = 2**24  # numbers of an intermediate product
+__all__ = ["PairGradients", "Pairs", "derivatives_along"]
 
 
 @dataclass(frozen=True)
@@ -38,47 +31,6 @@ class Pairs:
     def part(self, rows: slice | Tensor) -> Pairs:
         slopes = None if self.slopes is None else self.slopes.part(rows)
         return Pairs(self.points[rows], self.rivals[rows], slopes)
-
-
-@dataclass(frozen=True)
-class GradientFactor:
-    """Gradients of n margins by one layer's parameters: Σ_t δ_t h_tᵀ with δ (n, T, a), h (n, T, b)."""
-
-    slopes: Tensor
-    inputs: Tensor
-
-
-def gram_of(first: Mapping[str, GradientFactor], second: Mapping[str, GradientFactor]) -> Tensor:
-    """⟨∇q_c, ∇q_c'⟩ for the constraints c of the first and c' of the second, (n, m)."""
-    parts = [_gram(factor, second[name]) for name, factor in first.items()]
-    return sum(parts[1:], parts[0])
-
-
-def join(
-    first: Mapping[str, GradientFactor], second: Mapping[str, GradientFactor]
-) -> dict[str, GradientFactor]:
-    """The constraints of both, one after the other."""
-    return {
-        name: GradientFactor(
-            torch.cat([first[name].slopes, second[name].slopes]),
-            torch.cat([first[name].inputs, second[name].inputs]),
-        )
-        for name in first
-    }
-
-
-def _gram(first: GradientFactor, second: GradientFactor) -> Tensor:
-    count, positions, _ = first.slopes.shape
-    others = len(second.slopes)
-    if positions == 1:
-        slopes = first.slopes[:, 0] @ second.slopes[:, 0].T
-        return slopes.mul_(first.inputs[:, 0] @ second.inputs[:, 0].T)
-    found = first.slopes.new_empty(count, others)
-    for part in slices(count, max(1, _BLOCK // (others * positions**2))):
-        both = first.slopes[part].flatten(0, 1) @ second.slopes.flatten(0, 1).T
-        both.mul_(first.inputs[part].flatten(0, 1) @ second.inputs.flatten(0, 1).T)
-        found[part] = both.view(-1, positions, others, positions).sum((1, 3))
-    return found
 
 
 def derivatives_along(
@@ -167,7 +119,8 @@ class PairGradients:
             if kinks is not None:
                 stack.enter_context(kinks.on(self.net))
             scores = as_rows(functional_call(self.net, leaves, (x,)), len(x))
-            found = torch.autograd.grad(scores, list(leaves.values()), slopes, allow_unused=True)
+            # A sum, and not `grad_outputs`, for which torch first imports sympy: half a second.
+            found = torch.autograd.grad((scores * slopes).sum(), list(leaves.values()), allow_unused=True)
         for name, gradient in zip(leaves, found, strict=True):
             if gradient is not None:
                 total[name].add_(gradient)
@@ -200,6 +153,25 @@ class PairGradients:
         slopes[rows, self._labels[pairs.points]] = 1.0
         slopes[rows, pairs.rivals] -= 1.0
         return slopes
+
+    def rows(self, pairs: Pairs) -> Tensor:
+        """∇q_c as the rows of a matrix (n, P), parameters one after the other: for networks of a few thousand."""
+        parts: dict[str, Tensor] = {}
+        for name, factor in self.factors(pairs).items():
+            dense = torch.einsum("nta,ntb->nab", factor.slopes, factor.inputs).reshape(len(pairs), -1)
+            layer = self._layers.get(name)
+            owned = self._rest if layer is None else self._own(name, layer)
+            if layer is not None and len(owned) == 2:  # a row of weights with its bias behind it
+                wide = dense.view(len(pairs), len(self.weights[owned[1]]), -1)
+                parts |= {owned[0]: wide[..., :-1].flatten(1), owned[1]: wide[..., -1]}
+            else:
+                sizes = [self.weights[each].numel() for each in owned]
+                parts |= dict(zip(owned, torch.split(dense, sizes, dim=1), strict=True))
+        return torch.cat([parts[name] for name in self.weights], dim=1)
+
+    def flat(self, vector: Mapping[str, Tensor]) -> Tensor:
+        """A vector by names of parameters as one of P numbers, in the order of ``rows``."""
+        return torch.cat([vector[name].flatten() for name in self.weights])
 
     # The Gram matrix
 
@@ -239,7 +211,9 @@ class PairGradients:
         factors = {}
         for name, delta in zip(names, found, strict=True):
             known = torch.zeros_like(outputs[name]) if delta is None else delta
-            factors[name] = _factor(self._layers[name], inputs[name], known.detach(), self._parts(name))
+            factors[name] = factor_of_layer(
+                self._layers[name], inputs[name], known.detach(), self._parts(name)
+            )
         if self._rest:
             factors[""] = self._dense(pairs, slopes)
         return factors
@@ -273,26 +247,3 @@ def _is_plain(module: nn.Module) -> bool:
     if type(module) is nn.Linear:
         return True
     return isinstance(module, nn.Conv2d) and module.groups == 1 and module.padding_mode == "zeros"
-
-
-def _factor(module: nn.Module, inputs: Tensor, delta: Tensor, parts: tuple[bool, bool]) -> GradientFactor:
-    """Σ_t δ_t h_tᵀ of a layer, multiplied out where that is the smaller way to hold it."""
-    if isinstance(module, nn.Conv2d):
-        padding = module.padding
-        if isinstance(padding, str):
-            inputs, padding = functional.pad(inputs, module._reversed_padding_repeated_twice), (0, 0)
-        patches = functional.unfold(inputs, module.kernel_size, module.dilation, padding, module.stride)
-        h, d = patches.transpose(1, 2), delta.flatten(2).transpose(1, 2)
-    else:
-        h, d = (
-            inputs.reshape(len(inputs), -1, inputs.shape[-1]),
-            delta.reshape(len(delta), -1, delta.shape[-1]),
-        )
-    weight, bias = parts
-    ones = torch.ones_like(h[..., :1])
-    h = torch.cat([h, ones], dim=2) if weight and bias else h if weight else ones
-    positions, a, b = h.shape[1], d.shape[2], h.shape[2]
-    if positions > 1 and a * b <= positions * (a + b) + positions**2:
-        dense = torch.einsum("nta,ntb->nab", d, h).flatten(1)[:, None, :]
-        return GradientFactor(dense, torch.ones_like(dense[..., :1]))
-    return GradientFactor(d.contiguous(), h.contiguous())

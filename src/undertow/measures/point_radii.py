@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from undertow.adversary.classifier import Classifier
+from undertow.adversary.closest import closest_examples
 from undertow.adversary.exact.row_space import in_row_space
 from undertow.adversary.robustness import robustness
 from undertow.core.errors import InputError
-from undertow.core.scoring import double_copy, pair_gaps, scores_of
+from undertow.core.scoring import in_double, pair_gaps, scores_of
 from undertow.core.sections import Seed, Switch
 from undertow.measures.ball_radii import ball_radii
 from undertow.measures.layer_slopes import gap_slopes
@@ -49,7 +50,7 @@ def product_radii(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     >>> product_radii(net, torch.ones(1, 2), torch.tensor([1])).tolist()
     [1.4]
     """
-    scores = scores_of(double_copy(net), x.detach().double())
+    scores = scores_of(in_double(net), x.detach().double())
     slopes = gap_slopes(net).to(scores)
     if scores.shape[1] == 1:
         gaps = pair_gaps(scores, torch.where(y > 0, 1.0, -1.0).to(scores), "logistic")
@@ -70,7 +71,9 @@ class PointRadii(NamedMeasure):
     points that are misclassified.
 
     ``box`` are the smallest and the largest valid input; ``shorten=False`` makes the attack quicker and a little
-    weaker; ``attack=False`` leaves it out, and the certificate too, where radii are ``exact``.
+    weaker; ``refine=False`` keeps the certificate to plain linear bounds, in a tenth of its time; ``attack=False``
+    leaves both out, where radii are ``exact``; ``prove=False`` leaves the certificate out alone, which large
+    convolutional networks take minutes for.
     """
 
     name: ClassVar[str] = "point-radii"
@@ -79,6 +82,8 @@ class PointRadii(NamedMeasure):
     ball: Switch = False
     box: InputRange = ()
     shorten: Switch = True
+    refine: Switch = True
+    prove: Switch = True
     attack: Switch = True
     seed: Seed = 0
 
@@ -125,14 +130,15 @@ class PointRadiiTracker:
             sides = [first._solved(net, x, labels) for net in networks]
         else:
             sides = first._attacked(networks, x, labels)
+        balls = first._balls(networks, x, labels, sides, half) if first.options.ball else None
         readings: list[list[Reading]] = []
-        for net, own in zip(networks, sides, strict=True):
+        for member, (net, own) in enumerate(zip(networks, sides, strict=True)):
             own["half"] = half
             if first.options.norm == "2":
                 own["product"] = product_radii(net, x, labels)
-            if first.options.ball:
-                own |= first._ball(net, x, labels, own.get("attacked", half))
-            scores = scores_of(double_copy(net), x.detach().double())
+            if balls is not None:
+                own["ball"] = balls[member]
+            scores = scores_of(in_double(net), x.detach().double())
             binary = scores.shape[1] == 1
             signs = torch.where(labels > 0, 1.0, -1.0).to(scores) if binary else labels
             own["margin"] = pair_gaps(scores, signs, "logistic" if binary else "cross-entropy").amin(1)
@@ -145,15 +151,28 @@ class PointRadiiTracker:
             )
         return readings
 
-    def _ball(self, net: nn.Module, x: Tensor, y: Tensor, reach: Tensor) -> dict[str, Tensor]:
+    def _balls(
+        self,
+        networks: Sequence[nn.Module],
+        x: Tensor,
+        y: Tensor,
+        sides: Sequence[Mapping[str, Tensor]],
+        half: Tensor,
+    ) -> Tensor | None:
         """Where there is a proof for every ball, what it gives; inputs are free here, as the norm of a gradient is."""
+        reach = torch.stack([own.get("attacked", half).double() for own in sides])
         with taken_for_logits():
-            found = ball_radii(net, x, y, reach, norm=float(self.options.norm))
-        return {} if found is None else {"ball": found}
+            return ball_radii(networks, x, y, reach, norm=float(self.options.norm))
 
     def _attacked(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor) -> list[dict[str, Tensor]]:
         options = self.options
         box = (options.box[0], options.box[1]) if options.box else None
+        if not options.prove:
+            settings = {"norm": float(options.norm), "bounds": box, "seed": options.seed}
+            rounds = {"rounds": 4, "restarts": 3} if options.shorten else {"rounds": 1, "restarts": 0}
+            with taken_for_logits():
+                distances, _ = closest_examples(list(networks), x, y, **settings, **rounds)  # type: ignore[arg-type]
+            return [{"attacked": own} for own in distances.double()]
         with taken_for_logits():
             found = robustness(
                 Classifier(list(networks), bounds=box),
@@ -162,6 +181,7 @@ class PointRadiiTracker:
                 norm=float(options.norm),
                 exact=False,
                 shorten=options.shorten,
+                refine=options.refine,
                 seed=options.seed,
             )
         return [
@@ -178,9 +198,8 @@ class PointRadiiTracker:
             solved = narrow_radii(classifier, points, y, unknown, name=self.options.name)
             return {} if solved is None else {"exact": solved}
         with taken_for_logits():
-            found = robustness(
-                classifier, points, y, exact=False, shorten=self.options.shorten, seed=self.options.seed
-            )
+            options = {name: getattr(self.options, name) for name in ("shorten", "refine", "seed")}
+            found = robustness(classifier, points, y, exact=False, **options)
         radii = narrow_radii(classifier, points, y, found.attacked, name=self.options.name)
         if found.contradictions:
             warnings.warn("point-radii contradicts itself: " + "; ".join(found.contradictions), stacklevel=2)

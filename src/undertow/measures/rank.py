@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, overload
 
@@ -10,12 +11,13 @@ from torch import Tensor, nn
 
 from undertow.core.enclosing import innermost
 from undertow.core.errors import InputError, ModelError
+from undertow.core.stacked_members import StackedMembers
 from undertow.core.status import Status
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.largest_singular import largest_entries, largest_singular
 from undertow.jacobian.norms import matrix_norm
 from undertow.measures.named_measure import NamedMeasure
-from undertow.measures.reading import Reading
+from undertow.measures.reading import Reading, StackedMeasure
 
 __all__ = ["StableRank", "StableRankResult", "stable_rank", "stable_ranks", "weight_matrices"]
 
@@ -72,7 +74,7 @@ def stable_rank(
     return _of(weight, "matrix", rtol)
 
 
-class StableRank(NamedMeasure):
+class StableRank(NamedMeasure, StackedMeasure):
     """‖W‖_F² / ‖W‖₂² of every weight matrix, keyed by the parameter's name.
 
     The spectral norm is bounded from below, and the truth so lies below a reading.
@@ -90,17 +92,25 @@ class StableRank(NamedMeasure):
         y: Tensor | None,  # noqa: ARG002
     ) -> list[list[Reading]]:
         """Matrix by matrix, those of all networks at once: cheap enough for every moment of a training."""
-        readings: list[list[Reading]] = [[] for _ in networks]
-        inner = [innermost(unwrapped(net)) for net in networks]
-        for several in zip(*map(weight_matrices, inner), strict=True):
-            first = several[0][1]
-            stack = torch.stack([matrix for _, matrix, _ in several]) if len(several) > 1 else first[None]
-            values, errors = stable_ranks(stack)
-            for own, (name, _, _), value, error in zip(readings, several, values, errors, strict=True):
+        readings: list[list[Reading]] = [[] for _ in range(len(networks))]
+        for name, stack in _stacks(networks):
+            for own, value, error in zip(readings, *stable_ranks(stack), strict=True):
                 own.append((name, value, error))
         if not readings[0]:
             raise ModelError("the network has no weight of two or more axes, so no stable rank.")
         return readings
+
+
+def _stacks(networks: Sequence[nn.Module]) -> Iterator[tuple[str, Tensor]]:
+    """Name and matrices (M, r, c) of every weight."""
+    if isinstance(networks, StackedMembers) and all(
+        weight.dim() <= 3 for weight in networks.weights.values()
+    ):
+        yield from ((name, weight) for name, weight in networks.weights.items() if weight.dim() == 3)
+        return
+    for several in zip(*(weight_matrices(innermost(unwrapped(net))) for net in networks), strict=True):
+        matrices = [matrix for _, matrix, _ in several]
+        yield several[0][0], torch.stack(matrices) if len(several) > 1 else matrices[0][None]
 
 
 def stable_ranks(stack: Tensor) -> tuple[list[float], list[float]]:
@@ -109,20 +119,23 @@ def stable_ranks(stack: Tensor) -> tuple[list[float], list[float]]:
     >>> [round(value, 9) for value in stable_ranks(torch.stack([torch.eye(3), torch.ones(3, 3)]))[0]]
     [3.0, 1.0]
     """
-    largest = largest_entries(stack)
-    if not bool(torch.isfinite(largest).all()):
+    scaled = stack.detach() if stack.dtype in (torch.float32, torch.float64) else stack.detach().float()
+    largest = largest_entries(scaled)
+    least, most = torch.stack(largest.aminmax()).tolist()  # NaN where one entry is
+    if not math.isfinite(most):
         raise InputError("the matrix holds NaN or Inf.")
     zero = largest == 0
-    scaled = stack.detach() if stack.dtype in (torch.float32, torch.float64) else stack.detach().float()
-    if bool((largest < 1e-12).any()) or bool((largest > 1e12).any()):
+    if least < 1e-12 or most > 1e12:
         scaled = scaled / largest.where(~zero, 1.0)[:, None, None]
         scaled[zero, 0, 0] = 1.0  # of nothing there is no norm to be found
+        largest = torch.ones_like(largest)
     squares = torch.linalg.vector_norm(scaled, dim=2).double().square().sum(1)
-    norms, errors = largest_singular(scaled)
+    norms, errors = largest_singular(scaled, largest=largest)
     # No stable rank is below 1; rounding in float32 may be, of a matrix of rank one.
     values = (squares / norms.square()).clamp_min(1.0).masked_fill(zero, 0.0)
     below = (squares / (norms + errors).square()).clamp_min(1.0).masked_fill(zero, 0.0)
-    return values.tolist(), (values - below).tolist()
+    found, bounds = torch.stack([values, values - below]).tolist()
+    return found, bounds
 
 
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)

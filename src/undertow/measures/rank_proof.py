@@ -56,7 +56,7 @@ class RankProof(NamedMeasure):
         yield "excess", (squares - 2 * top) / squares, None
         yield "ratio", _ratio(squares - 2 * top, float(gradient.norm()), log_loss), None
         if float(value.min()) > 0:
-            found = kkt(net, x, labels, loss=self.loss, parameters=[self.weight], method="dense")
+            found = kkt(net, x, labels, loss=self.loss, parameters=[self.weight])
             bound = 1 / (2 * float(points.flatten(1).square().sum(1).max()))
             yield "least", float(found.multipliers.min()) / bound, None
             yield "residual", found.residual, None

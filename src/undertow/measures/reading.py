@@ -15,6 +15,7 @@ __all__ = [
     "Measure",
     "MemberMeasure",
     "Reading",
+    "StackedMeasure",
     "Tracker",
     "TrackingMeasure",
     "informed",
@@ -49,6 +50,13 @@ class MemberMeasure(Protocol):
     ) -> Sequence[Sequence[Reading]]:
         """The readings of each network on the same points, as ``__call__`` gives them up to rounding."""
         ...
+
+
+class StackedMeasure:
+    """Marks a :class:`MemberMeasure` whose ``batched`` asks ``StackedMembers`` for weights and scores alone.
+
+    No network then has to be made of the weights, nor put back into the state it was in.
+    """
 
 
 @runtime_checkable

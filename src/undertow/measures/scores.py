@@ -10,14 +10,15 @@ from torch import Tensor, nn
 
 from undertow.adversary.stacked_networks import stacked
 from undertow.core.errors import InputError, ModelError
+from undertow.core.stacked_members import StackedMembers
 from undertow.jacobian.memory import chunk_size, default_budget, in_chunks
 from undertow.measures.named_measure import NamedMeasure
-from undertow.measures.reading import Measure, Reading
+from undertow.measures.reading import Measure, Reading, StackedMeasure
 
 __all__ = ["MeasureOfScores", "check_one_logit", "scores_batched"]
 
 
-class MeasureOfScores(NamedMeasure, ABC):
+class MeasureOfScores(NamedMeasure, StackedMeasure, ABC):
     """A measure that needs no more of a network than its scores."""
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
@@ -42,6 +43,8 @@ def scores_batched(networks: Sequence[nn.Module], x: Tensor) -> Tensor:
     >>> scores_batched(nets, torch.ones(5, 2)).shape
     torch.Size([3, 5, 1])
     """
+    if isinstance(networks, StackedMembers):
+        return networks.scores(x)
     members, function = len(networks), stacked(networks)
     widest = max([*(len(p) for p in networks[0].parameters() if p.dim()), x[0].numel()])
     chunk = chunk_size(len(x), 4 * members * widest * x.element_size(), default_budget(x.device))

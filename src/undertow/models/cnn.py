@@ -13,7 +13,7 @@ from torch import nn
 from undertow.core.errors import ConfigError
 from undertow.core.losses import Loss
 from undertow.core.sections import Count
-from undertow.models.initialisation import draw_truncated_he
+from undertow.models.initialisation import allocated, draw_truncated_he
 from undertow.models.model_section import ReadOutModel
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def cnn(
         modules[f"activation{layers}"] = nn.ReLU()
         before = width
     modules["output"] = nn.Linear(before, outputs, bias=bias == "all", dtype=dtype, device="meta")
-    net = nn.Sequential(modules).to_empty(device="cpu")
+    net = allocated(nn.Sequential(modules))
     _draw(net, generator)
     return net
 

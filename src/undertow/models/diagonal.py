@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -61,3 +62,21 @@ class DiagonalNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return (x.flatten(1) @ self.weight()).unsqueeze(-1)
+
+    @staticmethod
+    def stacked_outputs(
+        weights: Mapping[str, Tensor], x: Tensor, own: bool
+    ) -> tuple[Tensor, tuple[Tensor, bool]]:
+        """⟨u² − v², x⟩ of M networks (:class:`undertow.core.closed_form.ClosedForm`)."""
+        w = weights["u"].square() - weights["v"].square()
+        x = x.flatten(2 if own else 1)
+        return (torch.bmm(x, w.unsqueeze(2)) if own else (w @ x.T).unsqueeze(2)), (x, own)
+
+    @staticmethod
+    def stacked_gradients(
+        weights: Mapping[str, Tensor], kept: tuple[Tensor, bool], slopes: Tensor
+    ) -> dict[str, Tensor]:
+        """2u ∘ Σ slope x and −2v ∘ Σ slope x."""
+        x, own = kept
+        summed = torch.bmm(slopes.mT, x)[:, 0] if own else slopes[:, :, 0] @ x
+        return {"u": 2 * weights["u"] * summed, "v": -2 * weights["v"] * summed}

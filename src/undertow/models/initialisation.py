@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, Union
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, TypeVar, Union
 
 import torch
 from pydantic import Field
@@ -23,12 +23,15 @@ __all__ = [
     "InitSection",
     "Initialisation",
     "Scaled",
+    "allocated",
     "draw_linear",
     "draw_normal",
     "draw_truncated_he",
     "draw_uniform",
     "empty_linear",
 ]
+
+Layer = TypeVar("Layer", bound=nn.Module)
 
 
 class Initialisation(Protocol):
@@ -255,7 +258,19 @@ def draw_uniform(shape: tuple[int, ...], *, std: float, generator: torch.Generat
 
 def empty_linear(inputs: int, outputs: int, *, bias: bool, dtype: torch.dtype) -> nn.Linear:
     """A linear layer whose weights are yet to be set; takes nothing from the global random state."""
-    return nn.Linear(inputs, outputs, bias=bias, dtype=dtype, device="meta").to_empty(device="cpu")
+    return allocated(nn.Linear(inputs, outputs, bias=bias, dtype=dtype, device="meta"))
+
+
+def allocated(module: Layer) -> Layer:
+    """A module made on the device "meta" with memory for its parameters, on the CPU; what is in it is not defined.
+
+    ``to_empty`` does the same, and loads a computer algebra system for it, which takes half a second.
+    """
+    for each in module.modules():
+        for name, parameter in each.named_parameters(recurse=False):
+            empty = torch.empty(parameter.shape, dtype=parameter.dtype)
+            each.register_parameter(name, nn.Parameter(empty, requires_grad=parameter.requires_grad))
+    return module
 
 
 def draw_linear(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -83,3 +84,30 @@ class MatrixProduct(nn.Module):
     def forward(self, places: Tensor) -> Tensor:
         rows, columns = places[..., 0].long(), places[..., 1].long()
         return self.product()[rows, columns].unsqueeze(-1)
+
+    @staticmethod
+    def stacked_outputs(
+        weights: Mapping[str, Tensor], x: Tensor, own: bool
+    ) -> tuple[Tensor, tuple[list[Tensor], Tensor]]:
+        """Entries of the products of M networks (:class:`undertow.core.closed_form.ClosedForm`)."""
+        layers = [weights[f"layers.{place}"] for place in range(len(weights))]
+        products = layers[:1]
+        for layer in layers[1:]:
+            products.append(torch.bmm(layer, products[-1]))
+        members, size = products[-1].shape[:2]
+        places = (x[..., 0].long() * size + x[..., 1].long()).expand(members, x.shape[1 if own else 0])
+        return products[-1].flatten(1).gather(1, places).unsqueeze(2), (products, places)
+
+    @staticmethod
+    def stacked_gradients(
+        weights: Mapping[str, Tensor], kept: tuple[list[Tensor], Tensor], slopes: Tensor
+    ) -> dict[str, Tensor]:
+        """(W_L … W_(k+1))ᵀ G (W_(k−1) … W_1)ᵀ, where G holds the slopes at their entries."""
+        products, places = kept
+        above = torch.zeros_like(products[0]).flatten(1).scatter_add_(1, places, slopes[:, :, 0])
+        above = above.view_as(products[0])
+        found = {}
+        for place in range(len(products) - 1, 0, -1):
+            found[f"layers.{place}"] = torch.bmm(above, products[place - 1].mT)
+            above = torch.bmm(weights[f"layers.{place}"].mT, above)
+        return {**found, "layers.0": above}

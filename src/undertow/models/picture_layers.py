@@ -11,6 +11,7 @@ from torch.overrides import has_torch_function_unary
 
 from undertow.core.patches import patch_rows
 from undertow.core.weight_gradients import wants_first_weight_gradients
+from undertow.models.initialisation import allocated
 
 __all__ = ["ChannelNorm", "Convolution", "convolution"]
 
@@ -48,7 +49,7 @@ class _Scaled(torch.autograd.Function):
     """w (x − m) f + b, whose gradients by w and b are sums over all pixels that one pass takes together."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, input: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, factor: Tensor
     ) -> Tensor:
         ctx.save_for_backward(input, weight, mean, factor)
@@ -92,13 +93,18 @@ class Convolution(nn.Conv2d):
         It does for strides, and for pictures of one pixel.
         """
         pixels = [
-            (length + 2 * int(margin) - size) // step + 1
+            (length + 2 * margin - size) // step + 1
             for length, margin, size, step in zip(
-                input.shape[2:], self.padding, self.kernel_size, self.stride, strict=True
+                input.shape[2:], _margins(self), self.kernel_size, self.stride, strict=True
             )
         ]
         few = pixels[0] * pixels[1] <= _FEW_PIXELS
         return max(self.kernel_size) > 1 and few and (max(self.stride) > 1 or pixels == [1, 1])
+
+
+def _margins(layer: nn.Conv2d) -> tuple[int, ...]:
+    assert not isinstance(layer.padding, str), "this file builds convolutions with margins in pixels"
+    return layer.padding
 
 
 _FEW_PIXELS = (
@@ -110,7 +116,7 @@ class _WeightsByPatches(torch.autograd.Function):
     """A convolution whose gradient by its weights is the product of patches with what comes back."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, input: Tensor, kernel: Tensor, stride: tuple[int, int], padding: tuple[int, int]
     ) -> Tensor:
         ctx.save_for_backward(input, kernel)
@@ -130,7 +136,7 @@ class _WeightsByPatches(torch.autograd.Function):
         size, (rows, columns) = kernel.shape[2:], ctx.padding
         patches = patch_rows(input, size, ctx.stride, ((rows, rows), (columns, columns)))
         by_patches = cotangent.permute(0, 2, 3, 1).flatten(0, 2).mT @ patches.flatten(0, 2)
-        by_weight = by_patches.unflatten(1, (*size, kernel.shape[1])).permute(0, 3, 1, 2)
+        by_weight = by_patches.view(-1, *size, kernel.shape[1]).permute(0, 3, 1, 2)
         return to_input, by_weight, None, None
 
 
@@ -145,4 +151,4 @@ def convolution(
     # Made on the meta device: its weights are drawn later, from the generator, and not from the global state.
     options = {"stride": stride, "padding": size // 2, "bias": False, "dtype": dtype}
     layer = Convolution(inputs, outputs, size, **options, device="meta")  # type: ignore[arg-type]
-    return layer.to_empty(device="cpu")
+    return allocated(layer)

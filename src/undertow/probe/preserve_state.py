@@ -26,7 +26,8 @@ def preserve_state(net: nn.Module) -> Iterator[nn.Module]:
     gradients = [(p, p.grad, None if p.grad is None else p.grad.clone()) for p in net.parameters()]
     device = next((p.device for p in net.parameters()), None)
     with leave_no_trace(net, device=device):
-        net.eval()
+        if any(module.training for module in net.modules()):
+            net.eval()
         try:
             yield net
         finally:
@@ -34,4 +35,5 @@ def preserve_state(net: nn.Module) -> Iterator[nn.Module]:
             for parameter, gradient, values in gradients:
                 if gradient is not None and values is not None:
                     gradient.copy_(values)
-                parameter.grad = gradient
+                if parameter.grad is not gradient:
+                    parameter.grad = gradient

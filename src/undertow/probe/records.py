@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["COLUMNS", "Record", "decode", "encode"]
@@ -39,10 +40,12 @@ def encode(record: Record) -> bytes:
     >>> encode(Record("t", 3, 1, "loss", "", float("inf")))
     b'{"trial":"t","step":3,"epoch":1,"measure":"loss","key":"","value":"inf","error":null}\\n'
     """
-    row = record.row()
-    row["value"] = _finite(record.value)
-    row["error"] = None if record.error is None else _finite(record.error)
-    return json.dumps(row, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    error = "null" if record.error is None else _number(record.error)
+    return (
+        f'{{"trial":{_quoted(record.trial)},"step":{record.step},"epoch":{record.epoch},'
+        f'"measure":{_quoted(record.measure)},"key":{_quoted(record.key)},'
+        f'"value":{_number(record.value)},"error":{error}}}\n'
+    ).encode()
 
 
 def decode(line: bytes) -> Record:
@@ -61,5 +64,11 @@ def decode(line: bytes) -> Record:
         raise ValueError(f"not a record: {line!r}") from problem
 
 
-def _finite(number: float) -> float | str:
-    return number if math.isfinite(number) else repr(float(number))
+@lru_cache(maxsize=4096)
+def _quoted(words: str) -> str:
+    return json.dumps(words, ensure_ascii=False)
+
+
+def _number(number: float) -> str:
+    number = float(number)
+    return repr(number) if math.isfinite(number) else f'"{number!r}"'

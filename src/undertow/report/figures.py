@@ -53,9 +53,9 @@ def draw(reproduction: Reproduction, *, formats: Sequence[Format] = ("svg",)) ->
 
 def drawn(figure: Figure, frame: polars.DataFrame) -> dict[str, Any]:
     """The Vega-Lite source of a figure, from the records of its parts."""
-    # Altair would compare every row of data with its schema, which takes longer than the drawing.
+    # Altair would compare every part of the figure with its schema, which takes longer than the drawing.
     with debug_mode(False):
-        return figure.draw(frame).to_dict()
+        return figure.draw(frame).to_dict(validate=False)
 
 
 def _specification(reproduction: Reproduction, figure: Figure) -> str | None:

@@ -153,13 +153,13 @@ def among(entry: Entry) -> str:
 
 
 def asides(entry: Entry) -> list[str]:
-    """What else there is to know of a claim: why it is a check, and whether its line came after a look."""
+    """What else there is to know of a claim: why it is a check, and what was settled after a look."""
     said = []
     if entry.claim.check:
         why = f": {entry.claim.check}" if isinstance(entry.claim.check, str) else ""
         said.append(f"a check, not counted among the verdicts{why}")
     if entry.claim.hindsight:
-        said.append(f"its line was drawn after a look at its records: {entry.claim.hindsight}")
+        said.append(f"settled after a look at its records: {entry.claim.hindsight}")
     return said
 
 

@@ -41,7 +41,9 @@ class MaxMargin:
     """λ (m,) ≥ 0 with sum 1."""
 
 
-def max_margin(rows: Tensor, *, norm: float | str = 2, shapes: Sequence[Shape] = ()) -> MaxMargin:
+def max_margin(
+    rows: Tensor, *, norm: float | str = 2, shapes: Sequence[Shape] = (), accuracy: float = 1e-9
+) -> MaxMargin:
     """The largest min_i ⟨a_i, w⟩ over ‖w‖ ≤ 1, a_i the ``rows`` (m, P): a norm's hard-margin SVM.
 
     Args:
@@ -49,6 +51,7 @@ def max_margin(rows: Tensor, *, norm: float | str = 2, shapes: Sequence[Shape] =
         norm: Of the weights: 2, "inf", 1, "spectral" or "layerwise" (see ``undertow.theory.weight_norms``).
         shapes: Of the layers that w consists of, one after the other; w is one column where none are given. Only
             "spectral" and "layerwise" ask.
+        accuracy: How far these two follow their path: the optimum is known to about this times the number of rows.
 
     >>> rows = torch.tensor([[1.0, 0.0], [0.0, 0.5]])
     >>> for norm in (2, "inf", 1):
@@ -71,7 +74,7 @@ def max_margin(rows: Tensor, *, norm: float | str = 2, shapes: Sequence[Shape] =
     # The Frobenius norm of a layer is the spectral norm of its entries in one row.
     rows_of_layers = [(1, int(np.prod(shape))) for shape in layers] if named == "layerwise" else layers
     if named in ("spectral", "layerwise") and not _is_vector(rows_of_layers):
-        w, multipliers = central_path(scaled, rows_of_layers)
+        w, multipliers = central_path(scaled, rows_of_layers, accuracy=accuracy)
     else:
         w, multipliers = _SOLVERS[named](scaled)
     direction = torch.from_numpy(w)

@@ -21,6 +21,7 @@ class Batches:
     Members that share an order share the batch, (B, …); with different seeds each has its own, (M, B, …).
     The last batch of an epoch may be smaller. ``seeds=None`` keeps the order of the data. With ``apart`` every
     member has its own order, also where all happen to be the same: members then may be in different epochs.
+    With ``own`` each member has a data set of its own, x (M, N, …) and y (M, N), and every batch is (M, B, …).
     With ``numbered`` every batch comes with the numbers of its samples, (B,) or (M, B). With
     ``label_noise`` σ every label has Gaussian noise of that standard deviation, drawn anew in every epoch.
 
@@ -39,26 +40,41 @@ class Batches:
         apart: bool = False,
         numbered: bool = False,
         label_noise: float = 0.0,
+        own: bool = False,
     ) -> None:
-        self.x, self.y, self._label_noise = x, y, label_noise
-        self.size = len(x) if size is None else min(size, len(x))
-        self.per_epoch = -(-len(x) // self.size)
+        self.x, self.y, self.own, self._label_noise = x, y, own, label_noise
+        self._samples = x.shape[self._axis]
+        self.size = self._samples if size is None else min(size, self._samples)
+        self.per_epoch = -(-self._samples // self.size)
         self._seeds = None if self.whole else seeds
         self._apart, self._numbered = apart, numbered
         self._order = torch.empty(0, dtype=torch.int64, device=x.device)
         self._within = torch.arange(self.size, device=x.device)
         self._noise = torch.empty(0, device=x.device)
-        self._members = torch.arange(len(seeds or ()), device=x.device)[:, None]
+        self._members = torch.arange(len(x) if own else len(seeds or ()), device=x.device)[:, None]
         self._turns: Sequence[Turn] = []
 
     @property
     def whole(self) -> bool:
         """Whether every batch is the whole data set as it is, whose order does not matter."""
-        return self.size == len(self.x) and not self._label_noise
+        return self.size == self._samples and not self._label_noise
+
+    @property
+    def label_axes(self) -> int:
+        """Axes of the labels of one data set: 1 for a number per sample, 2 for several targets."""
+        return self.y.dim() - self._axis
+
+    def of(self, member: int) -> tuple[Tensor, Tensor]:
+        """All samples (N, …) and labels of one member."""
+        return (self.x[member], self.y[member]) if self.own else (self.x, self.y)
+
+    @property
+    def _axis(self) -> int:
+        return 1 if self.own else 0
 
     def full(self, step: int) -> bool:
         """Whether the batch of this step has the full size."""
-        return (step % self.per_epoch + 1) * self.size <= len(self.x)
+        return (step % self.per_epoch + 1) * self.size <= self._samples
 
     def at(self, step: int, turns: Sequence[Turn] | None = None) -> tuple[Tensor, ...]:
         """Samples and labels of step number ``step``, counted from 0 over all epochs; where ``numbered``, their rows.
@@ -69,9 +85,9 @@ class Batches:
         within = step % self.per_epoch
         rows = slice(within * self.size, (within + 1) * self.size)
         if self._seeds is None:
-            batch = self.x[rows], self.y[rows]
+            batch = (self.x[:, rows], self.y[:, rows]) if self.own else (self.x[rows], self.y[rows])
             return (
-                (*batch, torch.arange(len(self.x), device=self.x.device)[rows]) if self._numbered else batch
+                (*batch, torch.arange(self._samples, device=self.x.device)[rows]) if self._numbered else batch
             )
         self.turn_to(step, turns)
         return self._picked(self._order[..., rows])
@@ -82,10 +98,11 @@ class Batches:
             return
         turns = [(step // self.per_epoch, 0)] * len(self._seeds) if turns is None else turns
         if turns != self._turns:
-            order = _orders(len(self.x), self._seeds, turns, apart=self._apart)
+            order = _orders(self._samples, self._seeds, turns, apart=self._apart)
             self._order = _put(order, self._order)
             if self._label_noise:
-                drawn = _drawn_anew(partial(_gaussian, self.y.shape), self._seeds, turns, apart=self._apart)
+                shape = self.y.shape[self._axis :]
+                drawn = _drawn_anew(partial(_gaussian, shape), self._seeds, turns, apart=self._apart)
                 self._noise = _put(self._label_noise * drawn.to(self.y.dtype), self._noise)
             self._turns = turns
 
@@ -93,16 +110,20 @@ class Batches:
         """The full batch of update number ``count``, a tensor, in the present order: the host is not asked."""
         if self.whole:
             return (self.x, self.y, self._within) if self._numbered else (self.x, self.y)
-        rows = (count % self.per_epoch) * self.size + self._within
+        rows = torch.add(self._within, count % self.per_epoch, alpha=self.size)
         return self._picked(rows if self._seeds is None else self._order.index_select(-1, rows))
 
     def _picked(self, order: Tensor) -> tuple[Tensor, ...]:
-        x = self.x.index_select(0, order.flatten())
-        labels = self.y[order]
+        x, labels = self._rows(self.x, order), self._rows(self.y, order)
         if self._label_noise:
             labels = labels + (self._noise[order] if order.dim() == 1 else self._noise[self._members, order])
-        batch = x.view(*order.shape, *self.x.shape[1:]), labels
-        return (*batch, order) if self._numbered else batch
+        return (x, labels, order) if self._numbered else (x, labels)
+
+    def _rows(self, values: Tensor, order: Tensor) -> Tensor:
+        """The rows (B, …) or (M, B, …) that an order (B,) or (M, B) names."""
+        if not self.own:
+            return values.index_select(0, order.flatten()).view(*order.shape, *values.shape[1:])
+        return values.index_select(1, order) if order.dim() == 1 else values[self._members, order]
 
 
 def epoch_order(samples: int, *, seeds: Sequence[int], epoch: int, attempt: int = 0) -> Tensor:

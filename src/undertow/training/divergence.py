@@ -46,9 +46,10 @@ class DivergenceWatch:
 
     def look(self, loss: Tensor, step: Tensor) -> Tensor:
         """Note the losses (M,) met before update number ``step``; which members go on, (M,) bool."""
-        newly = ~(loss <= self.ceiling) & (self.step == _NEVER)  # a comparison with NaN is false
-        self.loss.copy_(torch.where(newly, loss, self.loss))
-        self.step.copy_(torch.where(newly, step, self.step))
+        # False < True: out of bounds now and not before. A comparison with NaN is false.
+        newly = (loss <= self.ceiling) < (self.step == _NEVER)
+        torch.where(newly, loss, self.loss, out=self.loss)
+        torch.where(newly, step, self.step, out=self.step)
         return self.step == _NEVER
 
     @property

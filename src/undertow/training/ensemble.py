@@ -75,6 +75,11 @@ class Ensemble(ABC):
         """Logits (M, B, k) of samples (B, …)."""
         return self.forward(x, own=False)[0]
 
+    def logits_in_parts(self, x: Tensor, largest: int) -> Tensor:
+        """Logits (M, N, k) of many samples (N, …), of which ``largest`` have room at once with gradients."""
+        parts = torch.split(x, largest * self.room_without_gradients)
+        return torch.cat([self.logits(part) for part in parts], dim=1) if len(parts) > 1 else self.logits(x)
+
     def outputs(self, weights: Mapping[str, Tensor], x: Tensor, *, own: bool) -> Tensor:
         """Logits (M, B, k) as a function that autograd differentiates, of weights (M, …) and of the samples."""
         logits = self._apply(weights, self.buffers, x, own)
@@ -87,16 +92,18 @@ class Ensemble(ABC):
 
     def network(self, index: int, *, shared: bool = False) -> nn.Module:
         """One member in eval mode: a copy, or with ``shared`` a module on the stacked weights themselves."""
-        network = copy.deepcopy(self._template).eval()
-        own = [*network.named_parameters(), *network.named_buffers()]
-        stacked = {**self.weights, **self.buffers}
-        with torch.no_grad():
-            for name, tensor in own:
-                if shared:
-                    tensor.data = stacked[name][index]
-                else:
-                    tensor.copy_(stacked[name][index])
-        return network
+        own: dict[
+            int, Tensor
+        ] = {}  # what the copy has in place of the template's tensors, also where they are tied
+        for name, parameter in self._template.named_parameters():
+            weight = self.weights[name][index].detach()
+            own[id(parameter)] = nn.Parameter(
+                weight if shared else weight.clone(), requires_grad=parameter.requires_grad
+            )
+        for name, buffer in self._template.named_buffers():
+            values = self.buffers[name][index].detach()
+            own[id(buffer)] = values if shared else values.clone()
+        return copy.deepcopy(self._template, own).eval()
 
 
 def _stack(members: list[dict[str, Any]], dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor
 
-from undertow.core.compiling import compiled
-from undertow.core.losses import Loss, log_loss_with_gradient, log_mean_loss, loss_gradient, mean_loss
+from undertow.core.losses import Loss, log_loss_with_gradient, log_mean_loss, loss_with_gradient
 from undertow.training.adversarial import AdversarialTraining, worst_nearby
 from undertow.training.ensemble import Ensemble
 from undertow.training.penalised import PenaltyGradients
@@ -42,14 +41,12 @@ class BatchGradients:
         log_below: float | None,
         unit: Unit | None = None,
         label_axes: int = 1,
-        compile_slopes: bool = False,
         penalty: PenaltyGradients | None = None,
         adversary: AdversarialTraining | None = None,
     ) -> None:
         self._ensemble, self._loss, self._largest = ensemble, loss, largest
         self._frame, self._log_below, self._label_axes = frame, log_below, label_axes
         self._unit = unit
-        self._in_logs = compiled(log_loss_with_gradient) if compile_slopes else log_loss_with_gradient
         self._penalty, self._adversary = penalty, adversary
         self._in_a_step = sys.maxsize if ensemble.batch_statistics else largest
         self.in_logs = log_below is not None or unit is not None or frame() is not None
@@ -72,8 +69,8 @@ class BatchGradients:
     def slopes(self, logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Of a whole batch: its loss as ``add`` gives it, the gradient by its logits, and r in the log domain."""
         if not self.in_logs:
-            return mean_loss(logits, y, self._loss), loss_gradient(logits, y, self._loss), None
-        log_loss, slopes = self._in_logs(logits, y, self._loss)
+            return *loss_with_gradient(logits, y, self._loss), None
+        log_loss, slopes = log_loss_with_gradient(logits, y, self._loss)
         reference = self.reference(log_loss)
         return log_loss, slopes * torch.exp(log_loss - reference)[:, None, None], reference
 
@@ -87,8 +84,9 @@ class BatchGradients:
                 chosen = worst_nearby(self._adversary, self._ensemble, chosen, labels, self._loss, own=own)
                 each = True
             logits, kept = self._ensemble.forward(chosen, own=each)
-            loss += mean_loss(logits, labels, self._loss) * share
-            self._ensemble.backward(kept, loss_gradient(logits, labels, self._loss) * share, onto=onto)
+            own_loss, slopes = loss_with_gradient(logits, labels, self._loss)
+            loss += own_loss * share
+            self._ensemble.backward(kept, slopes if share == 1 else slopes * share, onto=onto)
         return loss
 
     def _add_penalty(
@@ -116,7 +114,7 @@ class BatchGradients:
         for part in parts(samples, self._in_a_step):
             labels = _rows(y, part, own)
             logits, kept = self._ensemble.forward(_rows(x, part, own), own=own)
-            log_loss, slopes = self._in_logs(logits, labels, self._loss)
+            log_loss, slopes = log_loss_with_gradient(logits, labels, self._loss)
             if not whole:
                 log_loss = log_loss + math.log((part.stop - part.start) / samples)
             log_losses.append(log_loss)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from undertow.core.closed_form import has_closed_form
+from undertow.core.compiling import compiled
 from undertow.core.errors import ModelError
 from undertow.core.members import convolves, one_after_another, over_members
+from undertow.core.networks import is_unmodified
+from undertow.core.patch_convolution import stacked_chain
 from undertow.core.weight_gradients import first_weight_gradients
 from undertow.training.ensemble import Ensemble
-from undertow.training.stacked import StackedMLP, dense_layers
+from undertow.training.stacked import DenseLayer, StackedLayers, StackedMLP, dense_layers
+from undertow.training.written import WrittenGradients
 
 __all__ = ["MappedNetworks", "stack_networks"]
 
@@ -22,6 +28,7 @@ _DROPOUTS = (nn.modules.dropout._DropoutNd,)
 class MappedNetworks(Ensemble):
     """M networks of one architecture, one module applied over their stacked weights; gradients by autograd.
 
+    Fully connected layers at the end of a convolutional network are left out of that: all members' are one product.
     The networks run in the mode they were given in. Dropout in train mode is refused: it would draw from an unseeded
     generator. BatchNorm in train mode normalises each step by its batch and moves its running statistics; whoever
     only looks (losses, measures) sees the network with those, as in eval mode, and changes nothing.
@@ -54,8 +61,15 @@ class MappedNetworks(Ensemble):
         # Also once statistics are frozen: captured steps of either kind are then made of the same kernels.
         self._apply = over_members(self._template, one_by_one=self.batch_statistics)
         # Gradients by each member's own weights are added where they belong: of a stack they would be copied first.
-        apart = self.batch_statistics or convolves(self._template)
-        self._each = one_after_another(self._template, faster=faster) if apart else None
+        convolved = convolves(self._template)
+        head, layers = _before_dense(self._template) if convolved else (self._template, [])
+        self._tail = StackedLayers(layers, self.weights, self.trained) if layers else None
+        self._recorded_names = [name for name, _ in head.named_parameters()]
+        self._recorded_trained = [name for name in self.trained if name in set(self._recorded_names)]
+        chain = stacked_chain(head) if faster else None
+        self._chain = None if chain is None else compiled(chain)
+        apart = self._chain is None and (self.batch_statistics or convolved)
+        self._each = one_after_another(head, faster=faster) if apart else None
 
     def floats_per_sample(self, sample: Tensor) -> int:
         sizes: list[int] = []
@@ -78,43 +92,74 @@ class MappedNetworks(Ensemble):
     def logits(self, x: Tensor) -> Tensor:
         return self.outputs(self.weights, x, own=False)
 
-    def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, tuple[Tensor, list[Tensor]]]:
-        if not self.batch_statistics:
-            logits, trained = self._recorded(x, own=own)
-            return logits.detach(), (logits, trained)
+    def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, _Kept]:
+        recorded = self._recorded_in_train_mode if self.batch_statistics else self._recorded
+        found, trained = recorded(x, own=own)
+        if self._tail is None:
+            return found.detach(), (found, trained, None)
+        outputs, kept = self._tail.forward(found.detach().transpose(1, 2))
+        return outputs.transpose(1, 2), (found, trained, kept)
+
+    def backward(self, kept: _Kept, slopes: Tensor, *, onto: Mapping[str, Tensor]) -> None:
+        found, trained, dense = kept
+        if self._tail is not None and dense is not None:
+            below = self._tail.backward(dense, slopes.transpose(1, 2), onto=onto, through=bool(trained))
+            slopes = below.transpose(1, 2)
+        if not trained:
+            return
+        places = [onto[name] for name in self._recorded_trained]
+        if self._each is not None:
+            places = [place[member] for member in range(self.size) for place in places]
+        torch._foreach_add_(places, torch.autograd.grad(found, trained, slopes))
+
+    def _recorded_in_train_mode(self, x: Tensor, *, own: bool) -> tuple[Tensor, list[Tensor]]:
         for module in self._in_train_mode:
             module.training = True
         try:
-            logits, trained = self._recorded(x, own=own)
+            return self._recorded(x, own=own)
         finally:
             self._template.eval()
-        return logits.detach(), (logits, trained)
-
-    def backward(
-        self, kept: tuple[Tensor, list[Tensor]], slopes: Tensor, *, onto: Mapping[str, Tensor]
-    ) -> None:
-        logits, trained = kept
-        if not trained:
-            return
-        places = [onto[name] for name in self.trained]
-        if self._each is not None:
-            places = [place[member] for member in range(self.size) for place in places]
-        torch._foreach_add_(places, torch.autograd.grad(logits, trained, slopes))
 
     @torch.enable_grad()
     @first_weight_gradients()
     def _recorded(self, x: Tensor, *, own: bool) -> tuple[Tensor, list[Tensor]]:
-        """Logits for autograd, and the leaves that they depend on: of each member, or of all as one."""
+        """What autograd has recorded, logits or what dense layers make them of, and the leaves that it depends on."""
+        weights = {name: self.weights[name] for name in self._recorded_names}
         if self._each is None:
-            leaves = {name: weight.detach() for name, weight in self.weights.items()}
-            trained = [leaves[name].requires_grad_() for name in self.trained]
+            leaves = {name: weight.detach() for name, weight in weights.items()}
+            trained = [leaves[name].requires_grad_() for name in self._recorded_trained]
+            if self._chain is not None:
+                return self._chain(leaves, x if own else x.expand(self.size, *x.shape)), trained
             return self.outputs(leaves, x, own=own), trained
-        states = [
-            {name: weight[i].detach() for name, weight in self.weights.items()} for i in range(self.size)
-        ]
-        trained = [state[name].requires_grad_() for state in states for name in self.trained]
+        states = [{name: weight[i].detach() for name, weight in weights.items()} for i in range(self.size)]
+        trained = [state[name].requires_grad_() for state in states for name in self._recorded_trained]
         buffers = [{name: buffer[i] for name, buffer in self.buffers.items()} for i in range(self.size)]
         return self._each(states, buffers, x, own), trained
+
+
+_Kept = tuple[Tensor, list[Tensor], "list[tuple[Tensor, Tensor]] | None"]
+
+
+def _before_dense(network: nn.Module) -> tuple[nn.Module, list[DenseLayer]]:
+    """What comes before the fully connected layers that a chain ends with, and these; all and none elsewhere.
+
+    >>> head, layers = _before_dense(nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 3), nn.ReLU()))
+    >>> len(head), [layer.weight for layer in layers]
+    (2, ['2.weight'])
+    """
+    if type(network) is not nn.Sequential or not is_unmodified(network):
+        return network, []
+    modules = list(network.named_children())
+    flat = [place for place, (_, module) in enumerate(modules) if type(module) is nn.Flatten]
+    if not flat or flat[-1] + 1 == len(modules):
+        return network, []
+    head, tail = (
+        nn.Sequential(OrderedDict(part)) for part in (modules[: flat[-1] + 1], modules[flat[-1] + 1 :])
+    )
+    layers = dense_layers(tail)
+    parts = [*head.named_parameters(), *tail.named_parameters()]
+    shared = len(parts) > len(list(network.parameters()))
+    return (network, []) if layers is None or shared or any(True for _ in tail.buffers()) else (head, layers)
 
 
 def stack_networks(
@@ -125,10 +170,12 @@ def stack_networks(
     device: torch.device,
     faster: bool = False,
 ) -> Ensemble:
-    """Networks of one architecture as one: fully connected ones on stacked weights, any other ones mapped.
+    """Networks of one architecture as one: those with written gradients on stacked weights, any other ones mapped.
 
     With ``faster`` convolutional networks are compiled.
     """
+    if has_closed_form(networks[0]):
+        return WrittenGradients(networks, networks[0], frozen=frozen, dtype=dtype, device=device)
     layers = dense_layers(networks[0])
     if layers is None:
         return MappedNetworks(networks, frozen=frozen, dtype=dtype, device=device, faster=faster)

@@ -82,6 +82,9 @@ class TrainingSection(Section):
             which calls ``eval()`` to measure after an epoch and never ``train()`` again. None: all epochs.
         compiled: Whether steps go through ``torch.compile``: faster for small convolutional networks on a GPU, after
             half a minute of compiling, and equal up to rounding. Where there is no compiler it changes nothing.
+        coordinates: In ``"span"`` the first of fully connected layers is trained in the span of the samples, which
+            gradient descent never leaves: with n samples of d > n numbers in d/n of the time, equal up to rounding
+            (``undertow.training.span``).
         penalty: What is added to the loss (``undertow.training.penalties``); losses are told without it. In TOML a
             table: ``[training.penalty]`` with ``name = "jacobian"`` and ``weight = 0.1``.
         adversary: Steps are taken on the worst samples nearby (``undertow.training.adversarial``); losses over the
@@ -96,6 +99,7 @@ class TrainingSection(Section):
         "stop_below": None,
         "batch_statistics_epochs": None,
         "compiled": False,
+        "coordinates": "inputs",
         "penalty": None,
         "adversary": None,
     }
@@ -118,6 +122,7 @@ class TrainingSection(Section):
     stop_below: Annotated[float, Field(strict=True, ge=-1e6, le=1e3)] | None = None
     batch_statistics_epochs: Count | None = None
     compiled: Switch = False
+    coordinates: Literal["inputs", "span"] = "inputs"
     penalty: PenaltySection | None = None
     adversary: AdversarialTraining | None = None
 
@@ -172,6 +177,13 @@ class TrainingSection(Section):
             raise ValueError(
                 "a penalty is added to the loss itself, and an adversary raises it: leave out objective "
                 "and the loss-based rate"
+            )
+        if self.coordinates == "span" and not (
+            self.direction.plain and not self.penalty and not self.adversary
+        ):
+            raise ValueError(
+                "coordinates = 'span' is for steps along gradients of the loss alone, gd and sgd without momentum: "
+                "leave it out"
             )
         return self
 

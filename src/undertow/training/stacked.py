@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from undertow.core.members import over_members
 from undertow.core.networks import NotAChain, read_dense
 from undertow.training.elementwise_gradients import ElementwiseActivation, elementwise_gradient
 from undertow.training.ensemble import Ensemble
 
-__all__ = ["StackedMLP", "dense_layers"]
+__all__ = ["DenseLayer", "StackedLayers", "StackedMLP", "dense_layers"]
+
+_LARGE = 2**20
 
 
 @dataclass(frozen=True)
@@ -55,12 +59,72 @@ def dense_layers(network: nn.Module) -> list[DenseLayer] | None:
     return None if tied else layers
 
 
+class StackedLayers:
+    """Fully connected layers of M networks, with weights (M, out, in), forward and backward.
+
+    Samples are columns, so that every product of a layer is (M, out, in) @ (M, in, B) without a transposed copy.
+    """
+
+    def __init__(
+        self, layers: Sequence[DenseLayer], weights: Mapping[str, Tensor], trained: Sequence[str]
+    ) -> None:
+        self.layers, self._weights, self._trained = layers, weights, frozenset(trained)
+        own = [layer.weight in self._trained or layer.bias in self._trained for layer in layers]
+        self._lowest = own.index(True) if any(own) else len(layers)
+        self.names = {name for layer in layers for name in (layer.weight, layer.bias) if name is not None}
+        self.floats = sum(layer.width for layer in layers)
+
+    def forward(self, h: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+        """Outputs (M, out, B) of h (in, B), which the members share, or (M, in, B), and what ``backward`` needs."""
+        kept = []
+        for layer in self.layers:
+            inputs = h
+            h = self._affine(layer, inputs)
+            derivative = h
+            if layer.activation is not None:
+                h, derivative = layer.activation.apply(h)
+            kept.append((inputs, derivative))
+        return h, kept
+
+    def backward(
+        self,
+        kept: list[tuple[Tensor, Tensor]],
+        slopes: Tensor,
+        *,
+        onto: Mapping[str, Tensor],
+        through: bool = False,
+    ) -> Tensor:
+        """Add each layer's gradients to ``onto``, given those of the outputs; those of h, if they go ``through``."""
+        lowest = 0 if through else self._lowest
+        below = slopes
+        for depth in range(len(self.layers) - 1, lowest - 1, -1):
+            layer, (inputs, derivative) = self.layers[depth], kept[depth]
+            delta = below if layer.activation is None else layer.activation.pull(below, derivative)
+            if depth > lowest or through:  # before the weights change, if ``onto`` are the weights
+                below = torch.bmm(self._weights[layer.weight].transpose(1, 2), delta)
+            if layer.weight in self._trained:
+                _add_outer(onto[layer.weight], delta, inputs)
+            if layer.bias is not None and layer.bias in self._trained:
+                onto[layer.bias].add_(delta.sum(dim=2))
+        return below
+
+    def _affine(self, layer: DenseLayer, h: Tensor) -> Tensor:
+        """W h + b for h (in, B), shared by the members, or (M, in, B): shape (M, out, B)."""
+        weight = self._weights[layer.weight]
+        if h.dim() == 2:
+            z = (weight.flatten(0, 1) @ h).view(len(weight), layer.width, h.shape[1])
+        elif _are_large(weight):
+            z = torch.stack([own @ columns for own, columns in zip(weight, h, strict=True)])
+        else:
+            z = torch.bmm(weight, h)
+        return z if layer.bias is None else z.add_(self._weights[layer.bias].unsqueeze(2))
+
+
 class StackedMLP(Ensemble):
     """M fully connected networks with weights (M, out, in).
 
-    Samples are columns, so that every product of a layer is (M, out, in) @ (M, in, B) without a transposed
-    copy. Samples that all members share make the first layer, forward and backward, one matrix product of
-    M·width rows; that is where nearly all the work of a two-layer network lies.
+    Samples that all members share make the first layer, forward and backward, one matrix product of M·width rows; that
+    is where nearly all the work of a two-layer network lies.
     """
 
     def __init__(
@@ -73,52 +137,50 @@ class StackedMLP(Ensemble):
         device: torch.device,
     ) -> None:
         super().__init__(networks, frozen=frozen, dtype=dtype, device=device)
-        self._layers = layers
-        trained = [layer.weight in self.trained or layer.bias in self.trained for layer in layers]
-        self._lowest = trained.index(True) if any(trained) else len(layers)
+        self._stack = StackedLayers(layers, self.weights, self.trained)
+
+    @property
+    def first(self) -> str:
+        """The name of the weight that meets the samples."""
+        return self._stack.layers[0].weight
+
+    def with_inputs(self, weight: Tensor) -> StackedMLP:
+        """Networks with another first weight, (M, m, inputs) with any number of inputs, and the same others."""
+        other = copy.copy(self)
+        other.weights = {name: own.clone() for name, own in self.weights.items()}
+        other.weights[self.first] = weight.to(self.weights[self.first])
+        linear = self._template.get_submodule(self.first.rpartition(".")[0])
+        replaced = {id(linear.weight): nn.Parameter(other.weights[self.first][0].clone())}
+        other._template = copy.deepcopy(self._template, replaced)
+        other._template.get_submodule(self.first.rpartition(".")[0]).in_features = weight.shape[2]  # type: ignore[assignment]
+        other._apply = over_members(other._template)
+        other._stack = StackedLayers(self._stack.layers, other.weights, other.trained)
+        return other
 
     def floats_per_sample(self, sample: Tensor) -> int:  # noqa: ARG002
-        return self.size * sum(layer.width for layer in self._layers)
+        return self.size * self._stack.floats
 
     def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-        h = x.flatten(2).transpose(1, 2) if own else x.flatten(1).T
-        kept = []
-        for layer in self._layers:
-            inputs = h
-            h = self._affine(layer, inputs)
-            derivative = h
-            if layer.activation is not None:
-                h, derivative = layer.activation.apply(h)
-            kept.append((inputs, derivative))
-        return h.transpose(1, 2), kept
+        outputs, kept = self._stack.forward(x.flatten(2).transpose(1, 2) if own else x.flatten(1).T)
+        return outputs.transpose(1, 2), kept
 
     def backward(
         self, kept: list[tuple[Tensor, Tensor]], slopes: Tensor, *, onto: Mapping[str, Tensor]
     ) -> None:
-        below = slopes.transpose(1, 2)
-        for depth in range(len(self._layers) - 1, self._lowest - 1, -1):
-            layer, (inputs, derivative) = self._layers[depth], kept[depth]
-            delta = below if layer.activation is None else layer.activation.pull(below, derivative)
-            if depth > self._lowest:  # before the weights change, if ``onto`` are the weights
-                below = torch.bmm(self.weights[layer.weight].transpose(1, 2), delta)
-            if layer.weight in self.trained:
-                _add_outer(onto[layer.weight], delta, inputs)
-            if layer.bias is not None and layer.bias in self.trained:
-                onto[layer.bias].add_(delta.sum(dim=2))
+        self._stack.backward(kept, slopes.transpose(1, 2), onto=onto)
 
-    def _affine(self, layer: DenseLayer, h: Tensor) -> Tensor:
-        """W h + b for h (in, B), shared by the members, or (M, in, B): shape (M, out, B)."""
-        weight = self.weights[layer.weight]
-        if h.dim() == 2:
-            z = (weight.flatten(0, 1) @ h).view(self.size, layer.width, h.shape[1])
-        else:
-            z = torch.bmm(weight, h)
-        return z if layer.bias is None else z.add_(self.weights[layer.bias].unsqueeze(2))
+
+def _are_large(weight: Tensor) -> bool:
+    """Whether several products with these (M, out, in) take a GPU less time one by one, each cut along the inputs."""
+    return len(weight) > 1 and weight[0].numel() >= _LARGE
 
 
 def _add_outer(onto: Tensor, delta: Tensor, inputs: Tensor) -> None:
     """Add Σ over samples of δ hᵀ, from δ (M, out, B) and h (in, B) or (M, in, B), to (M, out, in)."""
     if inputs.dim() == 2:
         onto.view(-1, onto.shape[2]).addmm_(delta.flatten(0, 1), inputs.T)
+    elif _are_large(onto):
+        for own, slopes, columns in zip(onto, delta, inputs, strict=True):
+            own.addmm_(slopes, columns.T)
     else:
         onto.baddbmm_(delta, inputs.transpose(1, 2))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from undertow.core.compiling import compiled
 from undertow.training.attempts import Attempts
 from undertow.training.batches import Batches
 from undertow.training.directions import per_member
@@ -45,7 +46,8 @@ class Step:
         self.ensemble = ensemble
         self._stop = None if recipe.stop_below is None else recipe.stop_below * math.log(10)
         self._loss, self._rule, self._direction = recipe.loss, recipe.rate, recipe.direction
-        self._x, self._y = batches.x, batches.y
+        self._x, self._y, self._label_axes = batches.x, batches.y, batches.label_axes
+        self._samples = batches.of(0)[0]
         lasting = recipe.batch_statistics_epochs
         self._statistics_until = NEVER if lasting is None else lasting * batches.per_epoch
         self._statistics = ensemble.batch_statistics
@@ -59,7 +61,7 @@ class Step:
         self.ended = torch.full((ensemble.size,), NEVER, dtype=torch.int64, device=ensemble.device)
         self._log_time = torch.full_like(self._base, -math.inf)
         largest = _LARGEST.get(ensemble.device.type, _LARGEST["cpu"])
-        largest = max(1, largest // ensemble.floats_per_sample(self._x[:1]))
+        self.samples_at_once = largest = max(1, largest // ensemble.floats_per_sample(self._samples[:1]))
         trained = {name: ensemble.weights[name] for name in ensemble.trained}
         self._memory = self._direction.start(trained)
         self._gradients = {name: torch.zeros_like(weight) for name, weight in trained.items()}
@@ -77,6 +79,7 @@ class Step:
         self._direct = (in_place or not trained) and plain and batches.size <= largest
         if self._direct:
             self._gradients = {}
+        self._steps_by_logits = compiled(self._downhill) if recipe.compiled else self._downhill
         log_loss = self.log_loss()
         self._reference = self._source.reference(
             log_loss
@@ -216,8 +219,7 @@ class Step:
             frame=lambda: None if self.attempts is None else self._rule.frame(self.attempts.state),
             log_below=log_below if recipe.objective == "log-loss" else None,
             unit=None if self._units is None else self._units.following,
-            label_axes=self._y.dim(),
-            compile_slopes=recipe.compiled,
+            label_axes=self._label_axes,
             penalty=self._penalty,
             adversary=recipe.adversary,
         )
@@ -227,22 +229,25 @@ class Step:
         if penalty is None:
             return None
         seeds = [recipe.seed for recipe in recipes]
-        return PenaltyGradients(self.ensemble, penalty, seeds=seeds, count=self.count, x=self._x)
+        return PenaltyGradients(self.ensemble, penalty, seeds=seeds, count=self.count, x=self._samples)
 
     def _ignorance(self) -> float:
         """Log of the loss where all outputs are zero."""
-        outputs = self.ensemble.logits(self._x[:1]).shape[-1]
+        outputs = self.ensemble.logits(self._samples[:1]).shape[-1]
         return 0.0 if self._loss == "exponential" else math.log(math.log(max(outputs, 2)))
 
     def _descend(self, x: Tensor, y: Tensor) -> None:
         """w ← w - η ∇L, added to the weights where it is computed: no gradient is written and read again."""
-        logits, kept = self.ensemble.forward(x, own=y.dim() > self._y.dim())
+        logits, kept = self.ensemble.forward(x, own=y.dim() > self._label_axes)
+        self.ensemble.backward(kept, self._steps_by_logits(logits, y), onto=self.ensemble.weights)
+
+    def _downhill(self, logits: Tensor, y: Tensor) -> Tensor:
+        """−η ∂L/∂logits of the members that take the step, 0 of others; who does is noted."""
         loss, slopes, reference = self._source.slopes(logits, y)
         running = self._look(loss, reference)
         self._sum_time(running)
         slopes = (slopes * -per_member(self._present_rates(), slopes)).to(logits)
-        slopes.masked_fill_(~per_member(running, slopes), 0.0)
-        self.ensemble.backward(kept, slopes, onto=self.ensemble.weights)
+        return slopes.where(per_member(running, slopes), 0.0)
 
     def _present_rates(self) -> Tensor:
         """The rates of this step, in the weights' precision."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
 from undertow.core.precision import deterministic_convolutions, matmul_precision
+from undertow.core.stacked_members import StackedMembers
 from undertow.training.batches_of_a_recipe import batches_for
-from undertow.training.capture import capture
 from undertow.training.divergence import MemberState
 from undertow.training.mapped import stack_networks
 from undertow.training.recipe import Recipe, shared_recipe
+from undertow.training.span import SpanOfSamples
 from undertow.training.standing import Standing
 from undertow.training.states import taken_out
 from undertow.training.step import Step
 from undertow.training.taken import StepTaken
+from undertow.training.updates import Updates
 
 __all__ = ["Trainer"]
 
@@ -30,7 +33,8 @@ class Trainer:
     """Trains M networks together, with the results each would have alone up to rounding.
 
     ``networks`` share an architecture and ``recipes`` everything but learning rate and seed; x (N, …) and
-    y (N,) are put on ``device`` (by default where x is) once. The networks given are not changed.
+    y (N,) are put on ``device`` (by default where x is) once. The networks given are not changed. Where x and y are
+    sequences, each network has the data set of its place; all are of one shape.
 
     Fully connected networks run on stacked weights with gradients written by hand, any other architecture
     through one module applied over them. Members that visit the samples in the same order share every batch. On a
@@ -54,8 +58,8 @@ class Trainer:
     def __init__(
         self,
         networks: Sequence[nn.Module],
-        x: Tensor,
-        y: Tensor,
+        x: Tensor | Sequence[Tensor],
+        y: Tensor | Sequence[Tensor],
         recipes: Sequence[Recipe],
         *,
         device: torch.device | str | None = None,
@@ -65,24 +69,28 @@ class Trainer:
                 f"There are {len(networks)} networks and {len(recipes)} recipes: pass one for each."
             )
         recipe = self._recipe = shared_recipe(recipes)
-        place = x.device if device is None else torch.device(device)
-        ensemble = stack_networks(
+        place = (x if isinstance(x, Tensor) else x[0]).device if device is None else torch.device(device)
+        ensemble = self._whole = stack_networks(
             networks,
             frozen=recipe.frozen,
             dtype=recipe.torch_dtype,
             device=place,
             faster=recipe.compiled,
         )
+        self._given, self._shown_at, self._span = x, 0, None
+        if recipe.coordinates == "span":
+            self._span = SpanOfSamples(ensemble, x)
+            ensemble, x = self._span.inside, self._span.x
         with matmul_precision(recipe.matmul_precision):
             self._batches = batches_for(ensemble, x, y, recipes)
             self._step = Step(ensemble, recipes, self._batches)
         self.revocable = recipe.rate.revocable
-        self._replay: Callable[[], None] | None = None
-        self._may_capture = place.type == "cuda"
+        self._updates = Updates(self._step, self._batches, compile_picking=recipe.compiled)
         self._standing = Standing(self._step, recipes, steps_per_epoch=self._batches.per_epoch)
         self._looked_at = 0
         self.device = place
         self.step = 0
+        self.spared = 0  # of these, steps of hopeless tries that were not made
         self.apart = self.revocable or recipe.stop_below is not None
         self._first_rates = self._step.effective_rates()
         self._settled: list[StepTaken | None] | None = None  # what became of a try that has just ended
@@ -173,17 +181,33 @@ class Trainer:
             moved = [runs and steps == self.step for runs, steps in both]
         return [StepTaken(rate) if goes else None for rate, goes in zip(rates, moved, strict=True)]
 
-    @property
-    def data(self) -> tuple[Tensor, Tensor]:
-        """Samples and labels as they are trained on, on the device."""
-        return self._batches.x, self._batches.y
+    def data(self, index: int) -> tuple[Tensor, Tensor]:
+        """Samples and labels that a member is trained on, on the device, in the coordinates that they were given in."""
+        x, y = self._batches.of(index)
+        if self._span is None:
+            return x, y
+        return (self._given if isinstance(self._given, Tensor) else self._given[index]).to(x), y
 
     def network(self, index: int, *, shared: bool = False) -> nn.Module:
         """One member in eval mode, with its present weights or those it diverged with.
 
-        A copy; with ``shared`` it is on the weights themselves and changes with every step: to be looked at only.
+        A copy; with ``shared`` it is on the weights themselves and changes with every step, or where steps are taken in
+        other coordinates with every ``show``: to be looked at only.
         """
-        return self._step.ensemble.network(index, shared=shared)
+        self.show()
+        return self._whole.network(index, shared=shared)
+
+    def together(self, one: Callable[[int], nn.Module] | None = None) -> StackedMembers:
+        """All members as they were last shown, for measures that read them at once; ``one`` of them, shared."""
+        whole, room = self._whole, self._step.samples_at_once
+        one = partial(self.network, shared=True) if one is None else one
+        return StackedMembers(whole.size, one, whole.weights, lambda x: whole.logits_in_parts(x, room))
+
+    def show(self) -> None:
+        """Bring networks that were given out as ``shared`` to where their members are."""
+        if self._span is not None and self._shown_at != self.step:
+            self._span.show()
+            self._shown_at = self.step
 
     def log_loss(self) -> Tensor:
         """Natural log of each member's mean loss over the whole training set: (M,) float64 on the CPU.
@@ -212,7 +236,7 @@ class Trainer:
         precision = matmul_precision(self._recipe.matmul_precision)
         with torch.no_grad(), precision, deterministic_convolutions():
             while self.step < last and not self.done:
-                self._update()
+                self._updates.make(self.step, self._standing.turns())
                 self.step += 1
                 if self.revocable:
                     self._end_of_try()
@@ -234,7 +258,8 @@ class Trainer:
         if self.step % self._batches.per_epoch:
             if self.step % every or not bool(attempts.over.all()):
                 return
-            self.step += -self.step % self._batches.per_epoch
+            left = -self.step % self._batches.per_epoch
+            self.step, self.spared = self.step + left, self.spared + left
             self._step.count.fill_(self.step)
         rates = self._step.effective_rates()
         trying = (~self._step.watch.out & ~attempts.waiting).tolist()
@@ -258,29 +283,8 @@ class Trainer:
         """Go on from ``state``, which a trainer of the same networks, data and recipes gave."""
         self._step.restore(state)
         self.step = int(self._step.count)
-        self._settled = None
+        self._settled, self._shown_at = None, -1
         self._look()
-
-    def _update(self) -> None:
-        if self._step.use_statistics_of(self.step):  # steps are others from now on
-            self._replay, self._may_capture = None, self.device.type == "cuda"
-        full = self._batches.full(self.step)
-        if self._may_capture and full:
-            self._capture()
-        if self._replay is None or not full:
-            self._step.take(*self._batches.at(self.step, self._standing.turns()))
-        else:
-            self._batches.turn_to(self.step, self._standing.turns())
-            self._replay()
-
-    def _capture(self) -> None:
-        """Capture the step on a full batch, which it picks by the number of the step on the device."""
-        self._may_capture = False
-        self._batches.turn_to(self.step, self._standing.turns())
-        step, batches = self._step, self._batches
-        self._replay = capture(
-            lambda: step.take(*batches.picked(step.count)), changed=list(step.tensors().values())
-        )
 
     def _look(self) -> None:
         """Ask the device who diverged and who has kept how much, which waits for it."""

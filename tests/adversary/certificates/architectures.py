@@ -13,7 +13,7 @@ from torch.nn import functional
 from undertow.adversary.certificates.ball_coupling import BallCouplings
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import read_graph
-from undertow.adversary.certificates.refined import refined_gaps
+from undertow.adversary.certificates.refined import Effort, refined_gaps
 from undertow.adversary.classifier import Classifier
 
 
@@ -182,7 +182,7 @@ def violations(
     couplings = BallCouplings(bounds) if norm == 2 else None
     for radius in (0.0, 0.02, 0.1, 0.5):
         eps = torch.full((points,), radius * unit, dtype=torch.float64)
-        proved = refined_gaps(bounds, x, y, eps, couplings=couplings, steps=3)
+        proved = refined_gaps(bounds, x, y, eps, Effort(couplings, 3)).lower
         for at in tried(x, eps, norm, scores, y):
             found = scores(at)
             gaps = found.gather(1, y.unsqueeze(1)) - found

@@ -17,12 +17,12 @@ from undertow.adversary.certificates.activation_curves import Curve, curve_of
 from undertow.adversary.certificates.ball_coupling import BallCouplings
 from undertow.adversary.certificates.ball_minimum import smallest_step
 from undertow.adversary.certificates.case_radii import radii_by_cases
-from undertow.adversary.certificates.certified import difference_rows
 from undertow.adversary.certificates.jacobian_bounds import JacobianBounds
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import read_graph
-from undertow.adversary.certificates.refined import refined_gaps
+from undertow.adversary.certificates.refined import Effort, refined_gaps
 from undertow.adversary.certificates.relaxations import curve_range, lines_around, slope_range
+from undertow.adversary.certificates.score_gaps import difference_rows
 from undertow.adversary.certificates.spectral_bounds import convolution_norm
 from undertow.adversary.classifier import Classifier
 
@@ -149,8 +149,8 @@ def test_bounds_of_the_ball_against_every_point_of_the_disc() -> None:
         eps = torch.full((3,), 0.4, dtype=torch.float64)
         scores = net(disc(x, 0.4))
         true = (scores.gather(2, y[None, :, None].expand(len(scores), -1, 1)) - scores).amin(0)
-        plain = refined_gaps(bounds, x, y, eps, steps=0)
-        coupled = refined_gaps(bounds, x, y, eps, couplings=BallCouplings(bounds), steps=30)
+        plain = refined_gaps(bounds, x, y, eps, Effort(steps=0)).lower
+        coupled = refined_gaps(bounds, x, y, eps, Effort(BallCouplings(bounds), 30)).lower
         others = plain.isfinite()
         assert bool((coupled <= true + 1e-9)[others].all())
         assert bool((coupled >= plain)[others].all())

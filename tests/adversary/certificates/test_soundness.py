@@ -15,31 +15,31 @@ from undertow.adversary.certificates.ball_coupling import BallCouplings
 from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import read_graph
-from undertow.adversary.certificates.refined import refined_gaps, refined_radii
+from undertow.adversary.certificates.refined import Effort, refined_gaps, refined_radii
 from undertow.adversary.certificates.sharpened_limits import sharpened
 from undertow.adversary.classifier import Classifier
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_no_difference_is_below_its_bound(name: str) -> None:
-    assert violations(name, points=3 if name == "attention" else 6, norm=2.0) == 0
+    assert violations(name, points=3, norm=2.0) == 0
 
 
 @pytest.mark.parametrize("name", ["relu deep", "gelu", "max pooling", "concatenated"])
 @pytest.mark.parametrize("norm", [1.0, math.inf])
 def test_no_difference_is_below_its_bound_in_other_norms(name: str, norm: float) -> None:
-    assert violations(name, points=6, norm=norm) == 0
+    assert violations(name, points=4, norm=norm) == 0
 
 
 @pytest.mark.parametrize("name", ["relu deep", "gelu", "softplus", "max pooling", "residual"])
-@pytest.mark.parametrize("unit", [1e-9, 1e9])
+@pytest.mark.parametrize("unit", [1e-9, pytest.param(1e9, marks=pytest.mark.full)])
 def test_no_difference_is_below_its_bound_in_other_units(name: str, unit: float) -> None:
-    assert violations(name, points=6, norm=2.0, unit=unit) == 0
+    assert violations(name, points=4, norm=2.0, unit=unit) == 0
 
 
 @pytest.mark.parametrize("name", ["relu deep", "tanh", "residual"])
 def test_no_difference_is_below_its_bound_of_a_float32_network(name: str) -> None:
-    assert violations(name, points=6, norm=2.0, single=True) == 0
+    assert violations(name, points=4, norm=2.0, single=True) == 0
 
 
 def test_the_check_notices_a_line_on_the_wrong_side(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_no_difference_is_below_its_bound_where_a_softmax_saturates(unit: float,
     bounds = LinearBounds(read_graph(Classifier(net), net, x), 2.0)
     for radius in (1e-3, 0.1):
         eps = torch.full((5,), radius).double()
-        proved = refined_gaps(bounds, x, y, eps, couplings=BallCouplings(bounds), steps=3)
+        proved = refined_gaps(bounds, x, y, eps, Effort(BallCouplings(bounds), 3)).lower
         if unit <= 30 and radius < 0.1:
             assert bool((proved.amin(1) > 0).any()), "something is proved also there"
         for at in tried(x, eps, 2.0, net, y):

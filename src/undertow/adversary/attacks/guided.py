@@ -14,7 +14,7 @@ from torch import Tensor
 
 from undertow.adversary.attacks.refine import shrink
 from undertow.adversary.attacks.search import Search
-from undertow.adversary.certificates.certified import weakest_directions
+from undertow.adversary.certificates.member_proofs import weakest_directions_of
 from undertow.adversary.certificates.network_graph import NetworkGraph
 
 __all__ = ["find_by_certificate", "follow_certificate"]
@@ -55,10 +55,5 @@ def follow_certificate(search: Search, graphs: Sequence[NetworkGraph], shape: to
 
 def _weakest_points(search: Search, graphs: Sequence[NetworkGraph], points: Tensor, radius: Tensor) -> Tensor:
     """(M, N, d): the weakest point of each network's certificate on the balls of ``radius`` (M, N), x where it is 0."""
-    found = search.x.repeat(len(graphs), 1, 1)
-    for graph, own, start in zip(graphs, radius, found, strict=True):
-        some = own > 0
-        if bool(some.any()):
-            directions = weakest_directions(graph, points[some], search.y[some], own[some], search.norm)
-            start[some] += (own[some].unsqueeze(-1) * directions).to(start)
-    return found
+    directions = weakest_directions_of(graphs, points, search.y, radius, search.norm)
+    return search.x + (radius.unsqueeze(-1) * directions).to(search.x)

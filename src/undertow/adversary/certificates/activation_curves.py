@@ -8,92 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["Curve", "curve_of"]
+from undertow.adversary.certificates.straight_curves import Curve, Function, clamped, leaky, number, straight
 
-Function = Callable[[Tensor], Tensor]
+__all__ = ["Curve", "Function", "curve_of"]
+
 _EPS = torch.finfo(torch.float64).eps
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """f with its slope; pieces (−∞, b₁], [b₁, b₂], …, [b_n, ∞) bend up (+1), down (−1) or not at all (0).
-
-    ``ends`` are the slopes left and right of each break, where they are not the value of ``slope`` there: a kink.
-    ``error`` bounds |computed − true| value between two limits; None for straight curves, which are only products.
-    ``root`` gives h with f'(h) = a on the one convex piece, up to rounding, where there is a formula.
-    """
-
-    value: Function
-    slope: Function
-    breaks: tuple[float, ...]
-    bends: tuple[int, ...]
-    error: Callable[[Tensor, Tensor], Tensor] | None = None
-    ends: tuple[tuple[Tensor, Tensor], ...] | None = None
-    homogeneous: bool = False
-    root: Function | None = None
-    domain: float = -math.inf
-    """f is defined above this alone: limits of its input are proved to lie there, or there is no bound."""
-
-    @property
-    def straight(self) -> bool:
-        return not any(self.bends)
-
-
-def _straight(slopes: list[Tensor], breaks: tuple[float, ...], at_breaks: list[Tensor]) -> Curve:
-    """The continuous curve with these slopes between the breaks and these values at them."""
-
-    def pick(h: Tensor, values: list[Tensor]) -> Tensor:
-        found = values[0].to(h).expand_as(h)
-        for place, value in zip(breaks, values[1:], strict=True):
-            found = torch.where(h > place, value.to(h), found)
-        return found
-
-    def value(h: Tensor) -> Tensor:
-        found = at_breaks[0].to(h) + slopes[0].to(h) * (h - breaks[0])
-        for index, place in enumerate(breaks):
-            right = at_breaks[index].to(h) + slopes[index + 1].to(h) * (h - place)
-            found = torch.where(h > place, right, found)
-        return found
-
-    at_zero = max(float(part.abs().max()) for part in at_breaks)
-    return Curve(
-        value=value,
-        slope=lambda h: pick(h, slopes),
-        breaks=breaks,
-        bends=(0,) * len(slopes),
-        ends=tuple((slopes[i], slopes[i + 1]) for i in range(len(breaks))),
-        homogeneous=breaks == (0.0,) and at_zero == 0,
-    )
-
-
-def _leaky(negative: Tensor, positive: Tensor | None = None) -> Curve:
-    one = torch.ones_like(negative) if positive is None else positive
-    return _straight([negative, one], (0.0,), [torch.zeros_like(negative)])
-
-
-def _clamped(low: float, high: float) -> Curve:
-    zero, one = _number(0.0), _number(1.0)
-    if math.isinf(low) and math.isinf(high):
-        return _leaky(one)
-    if math.isinf(high):
-        return _straight([zero, one], (low,), [_number(low)])
-    if math.isinf(low):
-        return _straight([one, zero], (high,), [_number(high)])
-    return _straight([zero, one, zero], (low, high), [_number(low), _number(high)])
 
 
 def _furthest(low: Tensor, high: Tensor) -> Tensor:
     return torch.maximum(low.abs(), high.abs())
-
-
-def _number(value: float) -> Tensor:
-    return torch.tensor(value, dtype=torch.float64)
 
 
 def _smooth(
@@ -107,6 +35,7 @@ def _smooth(
     error: Callable[[Tensor, Tensor], Tensor] | None = None,
     root: Function | None = None,
     domain: float = -math.inf,
+    slope_error: float = 64 * _EPS,
 ) -> Curve:
     return Curve(
         value=value,
@@ -117,6 +46,7 @@ def _smooth(
         error=error or (lambda low, high: 16 * _EPS * (_furthest(low, high) * steepest + offset)),
         root=root,
         domain=domain,
+        slope_error=slope_error,
     )
 
 
@@ -144,6 +74,9 @@ _GELU_TANH_BEND = (
 _SILU_BEND = 2.3993572805154675  # h·tanh(h/2) = 2
 
 
+_NO_JUMP = 15.0  # thresholds of softplus from which on its jump is below 1e-6
+
+
 def _softplus(beta: float, threshold: float) -> Curve:
     # torch gives h itself where β·h > threshold: too little by log1p(exp(−threshold))/β
     missing = math.log1p(math.exp(-threshold)) / beta
@@ -160,6 +93,7 @@ def _softplus(beta: float, threshold: float) -> Curve:
         1.0,
         offset=math.log(2) / beta,
         error=error,
+        slope_error=64 * _EPS + 1 / (1 + math.exp(threshold)),
     )
 
 
@@ -174,7 +108,7 @@ def _elu(alpha: float, scale: float, input_scale: float) -> Curve:
         return torch.where(h > 0, scale * h, scale * alpha * torch.expm1(input_scale * h.clamp(max=0)))
 
     left_end = scale * alpha * input_scale
-    steepest, ends = max(abs(scale), abs(left_end)), ((_number(left_end), _number(scale)),)
+    steepest, ends = max(abs(scale), abs(left_end)), ((number(left_end), number(scale)),)
     return Curve(
         value=value,
         slope=slope,
@@ -187,7 +121,7 @@ def _elu(alpha: float, scale: float, input_scale: float) -> Curve:
 
 def _hardswish() -> Curve:
     """h·clamp(h + 3, 0, 6)/6: straight, a parabola on [−3, 3], straight."""
-    half = _number(0.5)
+    half = number(0.5)
     return Curve(
         value=lambda h: h * (h + 3).clamp(0, 6) / 6,
         slope=lambda h: torch.where(h > 3, 1.0, torch.where(h < -3, 0.0, (2 * h + 3) / 6)),
@@ -209,15 +143,17 @@ def curve_of(name: str, arguments: tuple[Any, ...] = (), slopes: Tensor | None =
     if made is not None:
         return made()
     if name == "leaky_relu":
-        return _leaky(_number(arguments[0] if arguments else 0.01))
+        return leaky(number(arguments[0] if arguments else 0.01))
     if name == "_prelu_kernel" and slopes is not None:
-        return _leaky(slopes)
+        return leaky(slopes)
     if name in ("hardtanh", "clamp"):
-        return _clamped(*arguments) if len(arguments) == 2 else _clamped(-1.0, 1.0)
+        return clamped(*arguments) if len(arguments) == 2 else clamped(-1.0, 1.0)
     if name == "gelu":
         return _gelu_tanh() if "tanh" in map(str, arguments) else _gelu()
     if name == "softplus":
-        return _softplus(*(arguments or (1.0, 20.0)))
+        beta, threshold = (*arguments, 1.0, 20.0)[:2] if len(arguments) != 1 else (arguments[0], 20.0)
+        # at a low threshold torch's function jumps, and has no slope there
+        return _softplus(beta, threshold) if threshold >= _NO_JUMP and beta > 0 else None
     if name == "elu":
         return _elu(*(*arguments, 1.0, 1.0, 1.0)[:3]) if arguments else _elu(1.0, 1.0, 1.0)
     if name == "celu":
@@ -247,9 +183,9 @@ def _gelu_tanh() -> Curve:
 
 _BELL = 2 / math.sqrt(math.pi)
 _FIXED: dict[str, Callable[[], Curve]] = {
-    "relu": lambda: _leaky(_number(0.0)),
-    "relu6": lambda: _clamped(0.0, 6.0),
-    "abs": lambda: _leaky(_number(-1.0)),
+    "relu": lambda: leaky(number(0.0)),
+    "relu6": lambda: clamped(0.0, 6.0),
+    "abs": lambda: leaky(number(-1.0)),
     "tanh": lambda: _smooth(
         torch.tanh, lambda h: 1 / torch.cosh(h.clamp(-300, 300)) ** 2, (0.0,), (1, -1), 1.0
     ),
@@ -261,8 +197,8 @@ _FIXED: dict[str, Callable[[], Curve]] = {
     ),
     "selu": lambda: _elu(1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1.0),
     "hardswish": _hardswish,
-    "hardsigmoid": lambda: _straight(
-        [_number(0.0), _number(1 / 6), _number(0.0)], (-3.0, 3.0), [_number(0.0), _number(1.0)]
+    "hardsigmoid": lambda: straight(
+        [number(0.0), number(1 / 6), number(0.0)], (-3.0, 3.0), [number(0.0), number(1.0)]
     ),
     # of softmax and LayerNorm
     "exp": lambda: _smooth(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +10,26 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from undertow.adversary.certificates.convolution_rows import convolution_back
+from undertow.adversary.certificates.operations import SlidingWindows
 from undertow.adversary.certificates.recorded_graph import Recorded, UnreadableError
 
-__all__ = ["JOINT", "LINEAR", "REARRANGING", "Template", "fast_forward", "fast_transposed", "pooling_windows"]
+__all__ = [
+    "ENTRYWISE",
+    "JOINT",
+    "KEEPING_ORDER",
+    "LINEAR",
+    "REARRANGING",
+    "Template",
+    "adaptive_members",
+    "clamp_ends",
+    "convolution_windows",
+    "fast_forward",
+    "fast_transposed",
+    "matrix_of",
+    "pooling_windows",
+    "window_members",
+]
 
 
 def _names(text: str) -> frozenset[str]:
@@ -32,8 +50,12 @@ LINEAR = REARRANGING | _names(
 )
 # affine in several arguments together
 JOINT = _names("add sub rsub cat stack where masked_fill")
+# entry by entry, where all shapes are the same
+ENTRYWISE = _names("add sub rsub mul div neg")
 
 _SHAPES = frozenset(("view", "_unsafe_view", "reshape"))
+# the flat result is the flat input
+KEEPING_ORDER = _SHAPES | _names("clone detach alias _to_copy unsqueeze squeeze")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -50,6 +72,17 @@ class Template:
         self.inputs = tuple(depends[id(leaves[at])] for at in self.places)
         self.shapes = tuple(tuple(leaves[at].shape) for at in self.places)
         self.leaves = [None if at in self.places else _exact(leaf) for at, leaf in enumerate(leaves)]
+
+    @property
+    def constants(self) -> tuple[Tensor, ...]:
+        """The tensors among its arguments that do not depend on the input."""
+        return tuple(leaf for leaf in self.leaves if isinstance(leaf, Tensor))
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Everything else that it is made of."""
+        rest = [None if isinstance(leaf, Tensor) else repr(leaf) for leaf in self.leaves]
+        return self.name, self.item, str(self.structure), tuple(rest), tuple(self.places)
 
     def argument(self, position: int, default: Any = None) -> Any:
         """A positional argument that does not depend on the input."""
@@ -68,7 +101,7 @@ class Template:
         """The same with every weight replaced by its size."""
         if self.name == "neg":
             return values[0]
-        function: Callable[..., Any] = torch.add if self.name in ("sub", "rsub") else self.function
+        function = _SIZES.get(self.name, self.function)
         return self._called(function, [_size(leaf, self.name) for leaf in self.leaves], values)
 
     def _called(self, function: Callable[..., Any], leaves: list[Any], values: tuple[Tensor, ...]) -> Tensor:
@@ -87,13 +120,20 @@ def _exact(leaf: Any) -> Any:
     return torch.float64 if leaf in _FLOATS else leaf
 
 
+# where whole numbers are weights; elsewhere they are axes, shapes and places
+_WEIGHING = _names("add sub rsub mul div masked_fill where addmm baddbmm addmv mm bmm mv dot")
+# with weights that are not negative: sums instead of differences
+_SIZES: dict[str, Callable[..., Any]] = {
+    "sub": torch.add,
+    "rsub": lambda value, other, alpha=1: other + alpha * value,
+}
+
+
 def _size(leaf: Any, name: str) -> Any:
+    whole = name in _WEIGHING
     if isinstance(leaf, Tensor):
-        return leaf.abs() if leaf.is_floating_point() else leaf
-    # numbers are weights here; elsewhere they are axes and shapes
-    if isinstance(leaf, float) or (
-        isinstance(leaf, int) and not isinstance(leaf, bool) and name in ("add", "sub", "rsub", "mul", "div")
-    ):
+        return leaf.abs() if leaf.is_floating_point() or (whole and leaf.dtype != torch.bool) else leaf
+    if isinstance(leaf, float) or (whole and isinstance(leaf, int) and not isinstance(leaf, bool)):
         return abs(leaf)
     return leaf
 
@@ -109,9 +149,9 @@ def fast_transposed(
         return None
     (shape,), name = template.shapes, template.name
     position = template.depending()[0]
-    if name in _SHAPES or (name in ("clone", "detach", "alias", "_to_copy", "unsqueeze", "squeeze")):
+    if name in KEEPING_ORDER:
         return lambda rows: (rows.reshape(len(rows), *shape),)
-    if (name == "addmm" and position == 1) or (name == "mm" and position == 0):
+    if len(template.leaves) <= 3 and (name, position) in (("addmm", 1), ("mm", 0)):  # no factors of its own
         matrix = weights(template.argument(2 if name == "addmm" else 1))
         return lambda rows: (rows @ matrix.T,)
     if name == "permute":
@@ -130,8 +170,18 @@ def fast_forward(
     name, depending = template.name, template.depending()
     if len(template.places) != 1:
         return None
-    if name in _SHAPES or name in ("clone", "detach", "alias", "_to_copy", "unsqueeze", "squeeze"):
+    if name in KEEPING_ORDER:
         return lambda value: value.reshape(len(value), *shape)
+    if name == "convolution" and depending == [0]:
+        weight, bias = weights(template.argument(1)), template.argument(2)
+        options = [template.argument(position) for position in range(3, 9)]
+        bias = None if bias is None else weights(bias)
+
+        def convolved(value: Tensor) -> Tensor:
+            found: Tensor = torch.convolution(value.flatten(0, 1), weight, bias, *options)
+            return found.reshape(len(value), *shape)
+
+        return convolved
     if len(template.leaves) > 3:
         return None  # factors of its own
     if name == "mm" and depending == [0]:
@@ -146,55 +196,89 @@ def fast_forward(
 def _convolution_transposed(
     template: Template, shape: tuple[int, ...], weight: Tensor
 ) -> Callable[[Tensor], tuple[Tensor, ...]]:
-    stride, padding, dilation, transposed, output_padding, groups = (
-        template.argument(position) for position in range(3, 9)
+    options = [template.argument(position) for position in range(3, 9)]
+    return lambda rows: (convolution_back(rows, weight, shape, options),)
+
+
+def convolution_windows(template: Template) -> SlidingWindows | None:
+    """Where a convolution without groups is applied; None for other operations."""
+    if template.name != "convolution" or template.argument(6) or template.argument(8) != 1:
+        return None
+    size = tuple(template.argument(1).shape[2:])
+    stride, padding, dilation = (_each_axis(template.argument(position), len(size)) for position in (3, 4, 5))
+    return SlidingWindows(size, stride, padding, dilation)
+
+
+def pooling_windows(template: Template) -> SlidingWindows:
+    """The windows of a max pooling."""
+    size = template.argument(1)
+    axes = len(template.shapes[0]) - 2
+    parts = (
+        size,
+        template.argument(2) or size,
+        template.argument(3, [0] * axes),
+        template.argument(4, [1] * axes),
     )
-
-    def back(rows: Tensor) -> tuple[Tensor, ...]:
-        merged = rows.flatten(0, 1)
-        like = merged.new_zeros(()).expand(len(merged), *shape[1:])
-        found, _, _ = torch.ops.aten.convolution_backward(
-            merged,
-            like,
-            weight,
-            None,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            [True, False, False],
-        )
-        return (found.reshape(len(rows), *shape),)
-
-    return back
+    return SlidingWindows(*(_each_axis(part, axes) for part in parts))
 
 
-def pooling_windows(template: Template, shape: tuple[int, ...], result: tuple[int, ...]) -> Tensor:
-    """Which inputs (outputs, window) each output of a max pooling (…, H, W) looks at, as flat places; −1 for none."""
-    axes = len(template.argument(1))
-    size = list(template.argument(1))
-    stride = list(template.argument(2) or size)
-    padding, dilation = list(template.argument(3, [0] * axes)), list(template.argument(4, [1] * axes))
-    size, stride, padding, dilation = (
-        part * axes if len(part) == 1 else part for part in (size, stride, padding, dilation)
-    )
-    if axes != 2:
-        raise UnreadableError(f"max pooling over {axes} axes is not known")
-    grids, valid = [], []
-    for axis in range(2):
-        extent, count = shape[-2 + axis], result[-2 + axis]
-        starts = torch.arange(count) * stride[axis] - padding[axis]
-        places = starts.unsqueeze(1) + torch.arange(size[axis]) * dilation[axis]
-        grids.append(places)
-        valid.append((places >= 0) & (places < extent))
-    # (H', W', kh, kw)
-    inside = valid[0][:, None, :, None] & valid[1][None, :, None, :]
-    flat = grids[0][:, None, :, None] * shape[-1] + grids[1][None, :, None, :]
-    planes = 1
-    for extent in shape[:-2]:
-        planes *= extent
-    each = torch.arange(planes)[:, None, None, None, None] * (shape[-2] * shape[-1]) + flat
-    found = torch.where(inside, each, -1)
-    return found.reshape(planes * result[-2] * result[-1], -1)
+def _each_axis(numbers: list[int], axes: int) -> tuple[int, ...]:
+    return tuple(numbers) * axes if len(numbers) == 1 else tuple(numbers)
+
+
+def window_members(windows: SlidingWindows, shape: tuple[int, ...], result: tuple[int, ...]) -> Tensor:
+    """Which inputs (outputs, window) each output of a pooling (…, H, W) looks at, as flat places; −1 for none."""
+    axes = len(windows.size)
+    places = []
+    for axis, (extent, count) in enumerate(zip(shape[-axes:], result[-axes:], strict=True)):
+        starts = torch.arange(count) * windows.stride[axis] - windows.padding[axis]
+        looked = starts.unsqueeze(1) + torch.arange(windows.size[axis]) * windows.dilation[axis]
+        places.append(torch.where((looked >= 0) & (looked < extent), looked, -1))
+    return _members(places, shape)
+
+
+def adaptive_members(shape: tuple[int, ...], result: tuple[int, ...]) -> Tensor:
+    """The same of an adaptive pooling to (…, H', W'): output i looks at ⌊i·H/H'⌋ … ⌈(i + 1)·H/H'⌉ − 1.
+
+    >>> adaptive_members((1, 1, 5), (1, 1, 2)).tolist()
+    [[0, 1, 2], [2, 3, 4]]
+    """
+    places = []
+    for extent, count in zip(shape[2:], result[2:], strict=True):
+        first = torch.arange(count) * extent // count
+        stop = ((torch.arange(count) + 1) * extent + count - 1) // count
+        looked = first.unsqueeze(1) + torch.arange(int((stop - first).max()))
+        places.append(torch.where(looked < stop.unsqueeze(1), looked, -1))
+    return _members(places, shape)
+
+
+def _members(places: list[Tensor], shape: tuple[int, ...]) -> Tensor:
+    """Flat places (outputs, window) from those (outputs, window) on each of the last axes, −1 for none."""
+    flat = torch.arange(math.prod(shape[: -len(places)])).reshape(-1, 1)
+    for each, extent in zip(places, shape[-len(places) :], strict=True):
+        inside = (flat[:, None, :, None] >= 0) & (each[None, :, None, :] >= 0)
+        both = torch.where(inside, flat[:, None, :, None] * extent + each[None, :, None, :], -1)
+        flat = both.flatten(2).flatten(0, 1)
+    return flat
+
+
+def matrix_of(template: Template) -> Tensor | None:
+    """The matrix (in, out) of a product with the input's last axis, where that is all; None for other operations."""
+    if template.name == "addmm" and template.depending() == [1]:
+        found = template.argument(2)
+    elif template.name == "mm" and template.depending() == [0]:
+        found = template.argument(1)
+    else:
+        return None
+    # addmm may multiply by numbers of its own, which no layer does
+    return found if isinstance(found, Tensor) and len(template.leaves) <= 3 else None
+
+
+def clamp_ends(template: Template) -> tuple[float, float]:
+    """Between which numbers a clamp keeps its input."""
+    first = template.argument(1)
+    low, high = (None, first) if template.name == "clamp_max" else (first, None)
+    high = template.argument(2) if template.name == "clamp" else high
+    if any(isinstance(end, Tensor) and end.numel() > 1 for end in (low, high)):
+        raise UnreadableError("clamping every entry in limits of its own has no known linear bounds")
+    return -math.inf if low is None else float(low), math.inf if high is None else float(high)

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from undertow.adversary.geometry import dual_lengths
+from undertow.adversary.geometry import dual_lengths_above
 
 __all__ = ["smallest_step"]
 
@@ -28,7 +28,7 @@ def smallest_step(rows: Tensor, x: Tensor, eps: Tensor, norm: float, box: Box) -
     [-3.5, -3.5, -3.5]
     """
     reach = eps.unsqueeze(1)
-    plain = -reach * dual_lengths(rows, norm)
+    plain = -reach * dual_lengths_above(rows, norm)
     if box is None:
         return plain
     below, above = (x - box[0]).clamp(min=0), (box[1] - x).clamp(min=0)

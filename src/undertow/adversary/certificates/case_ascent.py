@@ -12,16 +12,18 @@ c·z ≥ (c − β)·z is 0, so this is a slope (``extra`` of `RowSlopes`) like 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
+from undertow.adversary.certificates.ball_bounds import BallBounds
+from undertow.adversary.certificates.least_terms import pieces_of
+from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.operations import CurveOf
 from undertow.adversary.certificates.relaxations import LinePair, slope_range
-from undertow.adversary.certificates.row_slopes import RowSlopes, pieces_of
-from undertow.adversary.geometry import dual_lengths
+from undertow.adversary.certificates.row_slopes import RowSlopes
 
 __all__ = ["CaseSlopes", "ascended_radii"]
 
@@ -56,61 +58,93 @@ def ascended_radii(
     Every radius is a proof, however few the steps; it may exceed that of the ball, beyond which it means nothing.
     """
     first = _first_slopes(bounds, ball, rows, start)
-    slopes = {at: each.slope.clone().requires_grad_(True) for at, each in first.items()}
-    extras = {at: _extra(each).clone().requires_grad_(True) for at, each in first.items()}
-    ranges = {at: slope_range(each.curve, each.low, each.high) for at, each in first.items()}
-    optimiser = _optimiser(bounds, ball, rows, slopes, extras)
-    best, input_rows = ball.eps.new_full((len(rows),), -math.inf), None
-    chosen: dict[int, tuple[Tensor, Tensor]] = {}
+    free = _Free.beginning(bounds, ball, rows, first)
+    best, chosen = ball.eps.new_full((len(rows),), -math.inf), free.copied()
+    optimiser = torch.optim.Adam(free.groups(), betas=(0.8, 0.95), fused=True)
     for step in range(steps):
-        now = {at: _with(each, slopes[at], extras[at]) for at, each in first.items()}
         with torch.enable_grad():
-            gap, flat, radius = _radius(bounds, ball, rows, now, best.clamp(min=0))
-        better = radius > best
-        input_rows = flat if input_rows is None else torch.where(better.unsqueeze(1), flat, input_rows)
-        for at, each in now.items():
-            slope, extra = chosen.setdefault(at, (each.slope.detach().clone(), _extra(each).detach().clone()))
-            slope[better], extra[better] = each.slope.detach()[better], _extra(each).detach()[better]
-        best = torch.maximum(best, radius)
+            tried = _within(ball, best, free.relaxations(first))
+            found = bounds.backward(tried, rows, bounds.graph.output, proof=False)
+        radius = found.detached().radii(bounds.norm).squeeze(1)
+        better = (radius > best) & (best < enough)  # what is enough is not changed: others may go on
+        best, chosen = torch.where(better, radius, best), chosen.replaced(better, free)
         todo = best < enough
         if step + 1 == steps or not bool(todo.any()):
             break
         optimiser.zero_grad()
-        (-torch.where(todo & gap.isfinite(), gap, 0.0).sum()).backward()  # type: ignore[no-untyped-call]
+        gap = found.lower.squeeze(1)
+        torch.where(todo & gap.isfinite(), -gap, 0.0).sum().backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         for group in optimiser.param_groups:
             group["lr"] *= _DECAY
-        with torch.no_grad():
-            for at, slope in slopes.items():
-                least, most = ranges[at]
-                slope.copy_(torch.minimum(torch.maximum(slope, least.unsqueeze(1)), most.unsqueeze(1)))
-    assert input_rows is not None
-    found = {at: _with(each, *chosen[at]) for at, each in first.items()}
-    return best, CaseSlopes(found, input_rows)
+        free.keep_within(first)
+    relaxations = chosen.relaxations(first)
+    # at the radius found, where what rounding takes off is that of the radius
+    bound = bounds.backward(_within(ball, best, relaxations), rows, bounds.graph.output)
+    return bound.radii(bounds.norm).squeeze(1), CaseSlopes(relaxations, bound.rows.squeeze(1))
 
 
-def _with(slopes: RowSlopes, slope: Tensor, extra: Tensor) -> RowSlopes:
-    return RowSlopes(slopes.curve, slopes.low, slopes.high, slope, pieces=slopes.pieces, extra=extra)
+def _within(ball: BallBounds, radius: Tensor, relaxations: dict[int, RowSlopes]) -> BallBounds:
+    """Smaller balls around the same samples, with these relaxations."""
+    return replace(ball.relaxed_by({**relaxations}), eps=radius.clamp(min=0).minimum(ball.eps))
 
 
-def _extra(slopes: RowSlopes) -> Tensor:
-    assert slopes.extra is not None
-    return slopes.extra
+@dataclass(frozen=True, eq=False)
+class _Free:
+    """What an ascent changes, by activation: slopes, and multipliers in units of the rows that reach it in each case.
 
+    So a network times a thousand has the same radii, and other cases in the batch make no difference.
+    """
 
-def _radius(
-    bounds: LinearBounds, ball: BallBounds, rows: Tensor, slopes: dict[int, RowSlopes], reached: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """A·x + c − r‖A‖ at the radii ``reached``, A, and the radius (A·x + c)/‖A‖: −inf or inf where A is zero."""
-    tried = BallBounds(ball.x, reached, ball.limits, ball.sizes, {**ball.relaxations, **slopes})
-    lower, flat = bounds.backward(tried, rows, bounds.graph.output)
-    gap, flat = lower.squeeze(1), flat.squeeze(1)
-    length = dual_lengths(flat.detach(), bounds.norm)
-    middle = gap.detach() + reached * length
-    # rounding of the gap is taken off already, as much as it is at the radius reached; the rest of it here
-    safe = 1 - 4 * bounds.rounding
-    radius = torch.where(length > 0, middle / length.clamp(min=1e-300) * safe, middle.sign() * math.inf)
-    return gap, flat.detach(), torch.nan_to_num(radius, nan=-math.inf, posinf=math.inf, neginf=-math.inf)
+    slopes: dict[int, Tensor]
+    extras: dict[int, Tensor]
+    units: dict[int, Tensor]
+
+    @staticmethod
+    def beginning(bounds: LinearBounds, ball: BallBounds, rows: Tensor, first: dict[int, RowSlopes]) -> _Free:
+        met, found = bounds.rows_met(ball, rows), _Free({}, {}, {})
+        for at, each in first.items():
+            mean = met[at].abs().flatten(1).mean(1)
+            unit = torch.where(mean > 0, mean, 1.0).reshape(-1, *[1] * (each.slope.ndim - 1))
+            assert each.extra is not None
+            found.slopes[at] = each.slope.clone().requires_grad_(True)
+            found.extras[at] = (each.extra / unit).requires_grad_(True)
+            found.units[at] = unit
+        return found
+
+    def groups(self) -> list[dict[str, Any]]:
+        """For the optimiser: what is free, and how far one step goes."""
+        return [{"params": [*self.slopes.values(), *self.extras.values()], "lr": _RATE}]
+
+    def copied(self) -> _Free:
+        slopes, extras = (
+            {at: one.detach().clone() for at, one in part.items()} for part in (self.slopes, self.extras)
+        )
+        return _Free(slopes, extras, self.units)
+
+    def replaced(self, better: Tensor, by: _Free) -> _Free:
+        """The same, with those of others in the cases (C,) where that is better."""
+
+        def mixed(old: dict[int, Tensor], new: dict[int, Tensor]) -> dict[int, Tensor]:
+            return {
+                at: torch.where(better.reshape(-1, *[1] * (one.ndim - 1)), new[at].detach(), one)
+                for at, one in old.items()
+            }
+
+        return _Free(mixed(self.slopes, by.slopes), mixed(self.extras, by.extras), self.units)
+
+    def relaxations(self, first: dict[int, RowSlopes]) -> dict[int, RowSlopes]:
+        return {
+            at: replace(each, slope=self.slopes[at], extra=self.extras[at] * self.units[at])
+            for at, each in first.items()
+        }
+
+    @torch.no_grad()
+    def keep_within(self, first: dict[int, RowSlopes]) -> None:
+        """Slopes of the activation's own range: others are bounds too, and worse ones."""
+        for at, slope in self.slopes.items():
+            least, most = slope_range(first[at].curve, first[at].low, first[at].high)
+            slope.copy_(slope.maximum(least.unsqueeze(1)).minimum(most.unsqueeze(1)))
 
 
 def _first_slopes(
@@ -127,21 +161,9 @@ def _first_slopes(
         if start is not None:
             least, most = slope_range(operation.curve, low, high)
             slope = start.relaxations[at].slope.clamp(least.unsqueeze(1), most.unsqueeze(1))
-            extra = _extra(start.relaxations[at])
+            kept = start.relaxations[at].extra
+            assert kept is not None
+            extra = kept
         pieces = pieces_of(operation.curve, low, high)
         found[at] = RowSlopes(operation.curve, low, high, slope, pieces=pieces, extra=extra)
     return found
-
-
-def _optimiser(
-    bounds: LinearBounds,
-    ball: BallBounds,
-    rows: Tensor,
-    slopes: dict[int, Tensor],
-    extras: dict[int, Tensor],
-) -> torch.optim.Adam:
-    """Adam; multipliers in units of the rows, so that a network times a thousand has the same radii."""
-    met = bounds.rows_met(ball, rows)
-    groups = [{"params": [slope], "lr": _RATE} for slope in slopes.values()]
-    groups += [{"params": [extra], "lr": _RATE * float(met[at].abs().mean())} for at, extra in extras.items()]
-    return torch.optim.Adam(groups, betas=(0.8, 0.95))

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from undertow.adversary.certificates.ball_bounds import BallBounds
 from undertow.adversary.certificates.case_ascent import CaseSlopes, ascended_radii
-from undertow.adversary.certificates.certified import difference_rows
-from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
+from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
+from undertow.adversary.certificates.score_gaps import difference_rows
 from undertow.adversary.geometry import furthest
 
 __all__ = ["kinked_neurons", "radii_by_cases"]
@@ -59,7 +60,13 @@ class _Cases:
 
 
 def radii_by_cases(
-    bounds: LinearBounds, x: Tensor, y: Tensor, reach: Tensor, *, deadline: float = math.inf
+    bounds: LinearBounds,
+    x: Tensor,
+    y: Tensor,
+    reach: Tensor,
+    *,
+    deadline: float = math.inf,
+    who: Tensor | None = None,
 ) -> Tensor:
     """Proved radii (B,), at most ``reach`` (B,), of networks whose only bends are kinks at zero.
 
@@ -78,7 +85,7 @@ def radii_by_cases(
     [0.9]
     """
     assert bounds.box is None, "a radius by division is that of the whole ball"
-    cases = _first_cases(bounds, x, y, reach)
+    cases = _first_cases(bounds, x, y, reach, who)
     found = reach.clone()
     for turn in range(_ROUNDS):
         if len(cases.rows) == 0:
@@ -103,14 +110,14 @@ def radii_by_cases(
     return found.clamp(min=0)
 
 
-def _first_cases(bounds: LinearBounds, x: Tensor, y: Tensor, reach: Tensor) -> _Cases:
+def _first_cases(bounds: LinearBounds, x: Tensor, y: Tensor, reach: Tensor, who: Tensor | None) -> _Cases:
     """One case for each sample and class that linear bounds alone leave open."""
     graph = bounds.graph
-    ball = bounds.ball(x, reach)
+    ball = bounds.ball(x, reach, who=who)
     rows = difference_rows(y, graph.classes).reshape(
         len(x), graph.classes, *graph.operations[graph.output].shape
     )
-    lower, _ = bounds.backward(ball, rows, graph.output)
+    lower = bounds.backward(ball, rows, graph.output).lower
     sample, target = (lower.scatter(1, y.unsqueeze(1), math.inf) <= 0).nonzero(as_tuple=True)
     nothing = reach.new_full((len(sample),), -math.inf)
     return _Cases(ball.taken(sample), rows[sample, target].unsqueeze(1), sample, nothing)
@@ -127,8 +134,8 @@ def _costs(bounds: LinearBounds, cases: _Cases, slopes: CaseSlopes, radius: Tens
     ball = cases.ball
     step = radius.clamp(min=0).minimum(ball.eps).unsqueeze(1)
     point = ball.x.flatten(1) - step * furthest(slopes.rows, bounds.norm)
-    values = bounds.graph.values(point)
-    chosen = BallBounds(ball.x, ball.eps, ball.limits, ball.sizes, {**ball.relaxations, **slopes.relaxations})
+    values = bounds.graph.values(point, ball.batch)
+    chosen = ball.relaxed_by({**slopes.relaxations})
     met, found = bounds.rows_met(chosen, cases.rows), []
     for at, operation in _kinks(bounds):
         low, high = ball.limits[operation.inputs[0]]
@@ -158,7 +165,8 @@ def _both_sides(bounds: LinearBounds, cases: _Cases, neuron: Tensor) -> _Cases:
         low = torch.where(here & side, low.clamp(min=0), low)
         known[operation.inputs[0]] = low, torch.where(here & ~side, high.clamp(max=0), high)
         first += math.prod(operation.shape)
-    ball = bounds.ball(both.ball.x, both.ball.eps, known=known)
+    who = None if both.ball.batch is None else both.ball.batch.who
+    ball = bounds.ball(both.ball.x, both.ball.eps, who=who, known=known)
     empty = torch.zeros_like(above)
     for low, high in ball.limits.values():
         empty |= (low > high).flatten(1).any(1)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.ball_minimum import Box
-from undertow.adversary.certificates.bracket import largest_radius
+from undertow.adversary.certificates.bracket import Reach, largest_radius
 from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.member_batches import taken
 from undertow.adversary.certificates.network_graph import NetworkGraph
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
-from undertow.adversary.certificates.row_budget import row_entries
-from undertow.adversary.geometry import dual_lengths, furthest
+from undertow.adversary.certificates.row_budget import in_parts, row_entries
+from undertow.adversary.certificates.score_gaps import ScoreGaps, difference_rows, joined_gaps
+from undertow.adversary.geometry import furthest
 
 __all__ = ["certified_radii", "gap_bounds", "linear_radii", "weakest_directions"]
+
+Found = TypeVar("Found")
 
 _RTOL, _COARSE = (
     1e-9,
@@ -26,9 +31,18 @@ _CHEAP = 1e6  # multiplications
 
 
 def gap_bounds(
-    graph: NetworkGraph, x: Tensor, y: Tensor, eps: Tensor, norm: float, box: Box = None
+    graph: NetworkGraph,
+    x: Tensor,
+    y: Tensor,
+    eps: Tensor,
+    norm: float,
+    box: Box = None,
+    *,
+    who: Tensor | None = None,
 ) -> Tensor:
     """Lower bounds (B, k) of s_y − s_t over the ball of radius ε_i around x_i (within the box); +inf at t = y.
+
+    Of several networks stacked, ``who`` says which one each sample is about.
 
     >>> from undertow.adversary.certificates.network_graph import read_graph
     >>> from undertow.adversary.classifier import Classifier
@@ -38,43 +52,69 @@ def gap_bounds(
     >>> gap_bounds(read_graph(Classifier(line), line, x), x, y, eps, 2.0)  # 3 + 4 − 5, and a little less for rounding
     tensor([[2.0000,    inf]], dtype=torch.float64)
     """
-    bounds = LinearBounds(graph, norm, box)
-    return torch.cat([lower for lower, _ in _linear_gaps(bounds, x, y, eps)])
+    bounds = LinearBounds.of(graph, norm, box)
+    return _linear_gaps(bounds, x, y, eps, who).lower
 
 
 def weakest_directions(
-    graph: NetworkGraph, x: Tensor, y: Tensor, eps: Tensor, norm: float, box: Box = None
+    graph: NetworkGraph,
+    x: Tensor,
+    y: Tensor,
+    eps: Tensor,
+    norm: float,
+    box: Box = None,
+    *,
+    who: Tensor | None = None,
 ) -> Tensor:
     """Directions of unit norm (B, d): x_i + ε_i·direction is where the smallest linear bound on the ball is smallest.
 
     The true score difference need not be small there. But unlike a gradient the bound knows of neurons that are off
     at x and can come on within the ball.
     """
-    found = []
-    for lower, rows in _linear_gaps(LinearBounds(graph, norm, box), x, y, eps):
-        found.append(-furthest(rows[torch.arange(len(rows), device=rows.device), lower.argmin(1)], norm))
-    return torch.cat(found)
+
+    def weakest(gaps: ScoreGaps, rows: Tensor) -> Tensor:
+        each = torch.arange(len(rows), device=rows.device)
+        return -furthest(rows[each, gaps.lower.argmin(1)], norm)
+
+    return torch.cat(_by_parts(LinearBounds.of(graph, norm, box), x, y, eps, who, weakest))
 
 
-def difference_rows(y: Tensor, classes: int) -> Tensor:
-    """e_y − e_t for every t: (B, k, k)."""
-    eye = torch.eye(classes, dtype=torch.float64, device=y.device)
-    return eye[y].unsqueeze(1) - eye
+def _linear_gaps(bounds: LinearBounds, x: Tensor, y: Tensor, eps: Tensor, who: Tensor | None) -> ScoreGaps:
+    """Bounds of all differences."""
+    return joined_gaps(_by_parts(bounds, x, y, eps, who, lambda gaps, _: gaps))
 
 
-def _linear_gaps(bounds: LinearBounds, x: Tensor, y: Tensor, eps: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Part by part, the bounds of ``gap_bounds`` and the rows (b, k, d) of the linear functions behind them."""
+def _by_parts(
+    bounds: LinearBounds,
+    x: Tensor,
+    y: Tensor,
+    eps: Tensor,
+    who: Tensor | None,
+    kept: Callable[[ScoreGaps, Tensor], Found],
+) -> list[Found]:
+    """What is kept of the bounds of some samples at a time and of the rows (b, k, d) of the functions behind them."""
     graph = bounds.graph
     classes, shape = graph.classes, graph.operations[graph.output].shape
-    size = max(1, row_entries(x.device) // (bounds.widest * classes))
-    for part, labels, radius in zip(*(torch.split(t, size) for t in (x, y, eps)), strict=True):
-        ball = bounds.ball(part, radius)
+
+    def work(part: Tensor) -> Found:
+        ball, labels = bounds.ball(x[part], eps[part], who=taken(who, part)), y[part]
         rows = difference_rows(labels, classes).reshape(len(part), classes, *shape)
-        lower, back = bounds.backward(ball, rows, graph.output)
-        yield lower.scatter(1, labels.unsqueeze(1), math.inf), back
+        found = bounds.backward(ball, rows, graph.output)
+        return kept(ScoreGaps.of(found, labels, ball.eps, bounds.norm), found.rows)
+
+    everyone = torch.arange(len(x), device=x.device)
+    return in_parts(everyone, row_entries(x.device) // (bounds.widest * classes), work)
 
 
-def certified_radii(graph: NetworkGraph, x: Tensor, y: Tensor, norm: float, box: Box = None) -> Tensor:
+def certified_radii(
+    graph: NetworkGraph,
+    x: Tensor,
+    y: Tensor,
+    norm: float,
+    box: Box = None,
+    *,
+    who: Tensor | None = None,
+) -> Tensor:
     """Radii (B,) at which every score difference is proved positive; 0 for errors, inf where no ball is too large.
 
     The search begins where the differences would vanish if the network were linear,
@@ -83,45 +123,42 @@ def certified_radii(graph: NetworkGraph, x: Tensor, y: Tensor, norm: float, box:
     What holds on the whole ball holds on its part in the box, and with other limits other lines are chosen: of both
     proofs the better is kept.
     """
-    free = linear_radii(LinearBounds(graph, norm), x.double(), y)
-    return (
-        free
-        if box is None
-        else torch.maximum(free, linear_radii(LinearBounds(graph, norm, box), x.double(), y))
-    )
+    free = linear_radii(LinearBounds.of(graph, norm), x.double(), y, who=who)
+    if box is None:
+        return free
+    return torch.maximum(free, linear_radii(LinearBounds.of(graph, norm, box), x.double(), y, who=who))
 
 
-def linear_radii(bounds: LinearBounds, x: Tensor, y: Tensor) -> Tensor:
+def linear_radii(bounds: LinearBounds, x: Tensor, y: Tensor, *, who: Tensor | None = None) -> Tensor:
     """The same with the bounds that are given, in the box that they are in."""
-    graph, norm = bounds.graph, bounds.norm
-    parts = list(_linear_gaps(bounds, x, y, x.new_zeros(len(x))))
-    gaps = torch.cat([lower for lower, _ in parts])
-    slopes = torch.cat([dual_lengths(rows, norm) for _, rows in parts])
-    guess = torch.where(slopes > 0, gaps / slopes, math.inf).amin(1)
+    at_x = _linear_gaps(bounds, x, y, x.new_zeros(len(x)), who)
+    level, guess = at_x.lower.amin(1), at_x.radii.amin(1)
     # Without a slope at x nothing changes up to the nearest kink; behind it something may.
-    guess = torch.where(guess.isfinite(), guess, 2 * _nearest_changes(bounds, x))
-    level = gaps.amin(1)
+    flat = (~guess.isfinite()).nonzero().squeeze(1)
+    guess[flat] = 2 * _nearest_changes(bounds, x[flat], taken(who, flat))
+    exact = bounds.graph.linear and bounds.box is None
+    rtol = 1e-14 if exact else _RTOL if bounds.cost(x.device) <= _CHEAP else _COARSE
 
-    def gap(radius: Tensor, index: Tensor) -> Tensor:
-        return torch.cat([low for low, _ in _linear_gaps(bounds, x[index], y[index], radius)]).amin(1)
+    def reach(radius: Tensor, index: Tensor) -> Reach:
+        return _linear_gaps(bounds, x[index], y[index], radius, taken(who, index)).reach(radius)
 
-    found = largest_radius(
-        gap,
-        level=torch.where(guess.isfinite(), level, 0.0),
-        guess=guess,
-        rtol=1e-14
-        if graph.linear and bounds.box is None
-        else _RTOL
-        if bounds.cost(x.device) <= _CHEAP
-        else _COARSE,
-    )
+    start = torch.where(guess.isfinite() & (level > 0), guess, 0.0)
+    found = largest_radius(reach, guess=start, rtol=rtol)
     return torch.where(guess.isinf() & (level > 0), math.inf, found)  # a network that is constant
 
 
-def _nearest_changes(bounds: LinearBounds, x: Tensor) -> Tensor:
+def _nearest_changes(bounds: LinearBounds, x: Tensor, who: Tensor | None) -> Tensor:
     """About how far (B,) it is from x to where the slope of a first activation changes; inf without any."""
+    everyone = torch.arange(len(x), device=x.device)
+    size = row_entries(x.device) // bounds.widest
+    parts = in_parts(everyone, size, lambda part: _changes_near(bounds, x[part], taken(who, part)))
+    return torch.cat([x.new_zeros(0), *parts])
+
+
+def _changes_near(bounds: LinearBounds, x: Tensor, who: Tensor | None) -> Tensor:
     nearest = torch.full((len(x),), math.inf, dtype=torch.float64, device=x.device)
-    values = bounds.graph.values(x)
+    furthest_away = torch.zeros_like(nearest)
+    point = bounds.ball(x, torch.zeros_like(nearest), who=who)
     moving_at_all = False
     for operation in bounds.graph.operations:
         if isinstance(operation, InputValue | AffineMap):
@@ -130,15 +167,19 @@ def _nearest_changes(bounds: LinearBounds, x: Tensor) -> Tensor:
             if index not in bounds.affine:
                 moving_at_all = True
                 continue
-            reach = bounds.reach(index, x.device)
+            reach = bounds.reach.of(index, point)
             curved = isinstance(operation, CurveOf) and not operation.curve.straight
-            away = values[index].abs() + (1.0 if curved else 0.0)
+            away = point.values[index].abs() + (1.0 if curved else 0.0)
             moving = (reach > 0) & (away > 0)
-            distance = torch.where(moving, away / torch.where(reach > 0, reach, 1.0), math.inf)
-            nearest = torch.minimum(nearest, distance.flatten(1).amin(1))
+            distance = torch.where(moving, away / torch.where(reach > 0, reach, 1.0), math.inf).flatten(1)
+            nearest = torch.minimum(nearest, distance.amin(1))
+            known = torch.where(distance.isfinite(), distance, 0.0)
+            furthest_away = torch.maximum(furthest_away, known.amax(1))
             moving_at_all = moving_at_all or bool((reach > 0).any())
     if not moving_at_all:
         return nearest
     scale = x.flatten(1).abs().amax(1)
+    # A neuron that happens to be next to its kink does not say in what unit radii are: others do.
+    nearest = nearest.maximum(1e-12 * torch.maximum(scale, furthest_away))
     # All neurons are at their kinks: any length will do, and is doubled or halved from there.
     return torch.where(nearest.isfinite(), nearest, torch.where(scale > 0, scale, 1.0))

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten
 
 from undertow.adversary.certificates.activation_curves import curve_of
 from undertow.adversary.certificates.aten_rules import (
+    ENTRYWISE,
     JOINT,
+    KEEPING_ORDER,
     LINEAR,
     REARRANGING,
     Template,
+    adaptive_members,
+    clamp_ends,
+    convolution_windows,
     fast_forward,
     fast_transposed,
+    matrix_of,
     pooling_windows,
+    window_members,
 )
+from undertow.adversary.certificates.map_checks import checked_map
 from undertow.adversary.certificates.operations import (
     AffineMap,
     CurveOf,
@@ -35,20 +45,38 @@ _DIFFERENCES = 64  # entries of a softmax up to which all their differences are 
 
 
 class GraphBuilder:
-    """Holds what has been read: ``operations``, and in ``depends`` which of them a recorded tensor is."""
+    """Holds what has been read: ``operations``, and in ``depends`` which of them a recorded tensor is.
+
+    ``unread`` says why a tensor could not be read; that matters where the scores depend on it.
+    """
 
     def __init__(self, start: Tensor) -> None:
         self.device = start.device
         self.operations: list[Operation] = [InputValue(tuple(start.shape))]
         self.depends: dict[int, int] = {id(start): 0}
+        self.unread: dict[int, str] = {}
 
     def add(self, step: Recorded) -> None:
+        given = tree_flatten((step.args, step.kwargs))[0]
+        reason = next((self.unread[id(part)] for part in given if id(part) in self.unread), None)
         several = step.several and step.name in REARRANGING
-        for item in range(len(step.results) if several else 1):
-            template, result = Template(step, self.depends, item), step.results[item]
-            if not template.inputs:
-                raise UnreadableError(f"{step.name} takes a value that could not be followed")
-            self.depends[id(result)] = self._read(template, tuple(result.shape))
+        for item, result in enumerate(step.results):
+            if reason is None and (several or item == 0):
+                try:
+                    template = Template(step, self.depends, item)
+                    self.depends[id(result)] = self._read(template, tuple(result.shape))
+                    continue
+                except UnreadableError as unreadable:
+                    reason = str(unreadable)
+            self.unread[id(result)] = reason or f"{step.name} gives more than one result, which is used"
+
+    def output(self, result: Tensor) -> int:
+        """Which operation the scores are."""
+        if id(result) in self.unread:
+            raise UnreadableError(self.unread[id(result)])
+        if id(result) not in self.depends:
+            raise UnreadableError("its scores do not depend on the input, or in a way that was not recorded")
+        return self.depends[id(result)]
 
     def _read(self, template: Template, shape: tuple[int, ...]) -> int:
         name, depending = template.name, template.depending()
@@ -62,9 +90,11 @@ class GraphBuilder:
             return self._affine(template, shape)
         if name in _BATCH_NORMS and depending == [0]:
             return self._batch_norm(template)
-        if name == "max_pool2d_with_indices":
-            return self._largest(template, pooling_windows(template, template.shapes[0], shape), shape)
-        if name == "amax":
+        if name in ("max_pool2d_with_indices", "max_pool3d_with_indices"):
+            return self._pooling(template, shape)
+        if name in ("adaptive_max_pool2d", "adaptive_max_pool3d"):
+            return self._largest(template, adaptive_members(template.shapes[0], shape), shape)
+        if name == "amax" or (name == "max" and depending == [0]):
             return self._amax(template, shape)
         if name in _SOFTMAX:
             return self._softmax(template)
@@ -85,26 +115,39 @@ class GraphBuilder:
             raise UnreadableError(f"{template.name} adds what is not finite")
         if template.name == "div" and template.argument(2) is not None:
             raise UnreadableError("a division that rounds has no linear bounds")
-        return self._append(
-            AffineMap(
-                shape=shape,
-                inputs=template.inputs,
-                apply=template,
-                absolute=template.absolute,
-                input_shapes=template.shapes,
-                offset=offset if bool((offset != 0).any()) else None,
-                transposed=fast_transposed(template),
-                transposed_absolute=fast_transposed(template, torch.abs),
-                fast_values=fast_forward(template, shape),
-                fast_sizes=fast_forward(template, shape, torch.abs),
-                rearranges=template.name in REARRANGING,
-                matrix=_matrix_of(template),
-                kernel=template.argument(1) if _plain_convolution(template) else None,
-                stride=_stride(template) if _plain_convolution(template) else None,
-            )
+        windows = convolution_windows(template)
+        read = AffineMap(
+            shape=shape,
+            inputs=template.inputs,
+            apply=template,
+            absolute=template.absolute,
+            input_shapes=template.shapes,
+            offset=offset if bool((offset != 0).any()) else None,
+            transposed=fast_transposed(template),
+            transposed_absolute=fast_transposed(template, torch.abs),
+            fast_values=fast_forward(template, shape),
+            fast_sizes=fast_forward(template, shape, torch.abs),
+            rearranges=template.name in REARRANGING,
+            matrix=matrix_of(template),
+            kernel=None if windows is None else template.argument(1),
+            windows=windows,
+            keeps_order=template.name in KEEPING_ORDER,
+            entrywise=template.name in ENTRYWISE and set(template.shapes) == {shape},
+            kind=template.kind,
+            constants=template.constants,
         )
+        return self._append(checked_map(read, self.device))
 
-    def _made(self, at: int, apply: Callable[[Tensor], Tensor], absolute: Callable[[Tensor], Tensor]) -> int:
+    def _made(
+        self,
+        at: int,
+        apply: Callable[[Tensor], Tensor],
+        absolute: Callable[[Tensor], Tensor],
+        *,
+        kind: tuple[object, ...],
+        constants: tuple[Tensor, ...] = (),
+        entrywise: bool = False,
+    ) -> int:
         """An affine map that is a part of a recorded operation."""
         shape = self.operations[at].shape
         offset = apply(torch.zeros(shape, dtype=torch.float64, device=self.device))
@@ -116,6 +159,9 @@ class GraphBuilder:
                 absolute=absolute,
                 input_shapes=(shape,),
                 offset=offset if bool((offset != 0).any()) else None,
+                entrywise=entrywise,
+                kind=kind,
+                constants=constants,
             )
         )
 
@@ -131,15 +177,31 @@ class GraphBuilder:
         axes = (-1, *(1,) * (len(template.shapes[0]) - 2))
         scale, shift = scale.reshape(axes), shift.reshape(axes)
         return self._made(
-            template.inputs[0], lambda v: v * scale + shift, lambda m: m * scale.abs() + shift.abs()
+            template.inputs[0],
+            lambda v: v * scale + shift,
+            lambda m: m * scale.abs() + shift.abs(),
+            kind=("batch norm",),
+            constants=(scale, shift),
+            entrywise=True,
         )
 
     def _largest(self, template: Template, members: Tensor, shape: tuple[int, ...]) -> int:
-        return self._append(LargestOf(shape, template.inputs, members.to(self.device)))
+        entries = math.prod(template.shapes[0])
+        return self._append(LargestOf(shape, template.inputs, members.to(self.device), entries))
+
+    def _pooling(self, template: Template, shape: tuple[int, ...]) -> int:
+        windows = pooling_windows(template)
+        members = window_members(windows, template.shapes[0], shape)
+        if len(windows.size) != 2:
+            return self._largest(template, members, shape)
+        entries = math.prod(template.shapes[0])
+        return self._append(LargestOf(shape, template.inputs, members.to(self.device), entries, windows))
 
     def _amax(self, template: Template, shape: tuple[int, ...]) -> int:
         inputs = template.shapes[0]
-        axes = sorted({axis % len(inputs) for axis in template.argument(1) or range(len(inputs))})
+        named = template.argument(1)
+        named = [named] if isinstance(named, int) else named or range(len(inputs))
+        axes = sorted({axis % len(inputs) for axis in named})
         numbers = torch.arange(torch.Size(inputs).numel()).reshape(inputs)
         rest = [axis for axis in range(len(inputs)) if axis not in axes]
         ordered = numbers.permute(*rest, *axes)
@@ -148,7 +210,7 @@ class GraphBuilder:
     def _curve(self, at: int, name: str) -> int:
         curve = curve_of(name)
         assert curve is not None
-        return self._append(CurveOf(self.operations[at].shape, (at,), curve))
+        return self._append(CurveOf(self.operations[at].shape, (at,), curve, kind=(name,)))
 
     def _product(self, inputs: tuple[int, ...], shape: tuple[int, ...], *, matrices: bool) -> int:
         if not matrices:  # broadcast both factors first, so that the product is entry by entry
@@ -158,7 +220,9 @@ class GraphBuilder:
         return self._append(ProductOf(shape, inputs, matrices))
 
     def _broadcast(self, at: int, shape: tuple[int, ...]) -> int:
-        return self._made(at, lambda v: v.expand(shape) + 0.0, lambda m: m.expand(shape) + 0.0)
+        return self._made(
+            at, lambda v: v.expand(shape) + 0.0, lambda m: m.expand(shape) + 0.0, kind=("broadcast", shape)
+        )
 
     def _softmax(self, template: Template) -> int:
         """1/Σ_j exp(v_j − v_i), which does not overflow; of very many entries exp(v)/Σ exp(v), with fewer terms."""
@@ -169,16 +233,19 @@ class GraphBuilder:
                 template.inputs[0],
                 lambda v: v.unsqueeze(place) - v.unsqueeze(place + 1),
                 lambda m: m.unsqueeze(place) + m.unsqueeze(place + 1),
+                kind=("differences", place),
             )
             grown = self._curve(apart, "exp")
-            total = self._made(grown, lambda v: v.sum(place + 1), lambda m: m.sum(place + 1))
+            total = self._made(
+                grown, lambda v: v.sum(place + 1), lambda m: m.sum(place + 1), kind=("sum", place + 1)
+            )
             return self._curve(total, "reciprocal")
 
         def summed(v: Tensor) -> Tensor:
             return v.sum(axis, keepdim=True)
 
         grown = self._curve(template.inputs[0], "exp")
-        inverse = self._curve(self._made(grown, summed, summed), "reciprocal")
+        inverse = self._curve(self._made(grown, summed, summed, kind=("sum", axis)), "reciprocal")
         return self._product((grown, inverse), shape, matrices=False)
 
     def _layer_norm(self, template: Template) -> int:
@@ -190,37 +257,38 @@ class GraphBuilder:
             template.inputs[0],
             lambda v: v - v.mean(axes, keepdim=True),
             lambda m: m + m.mean(axes, keepdim=True),
+            kind=("centred", axes),
         )
         squared = self._curve(centred, "square")
         variance = self._made(
-            squared, lambda v: v.mean(axes, keepdim=True) + eps, lambda m: m.mean(axes, keepdim=True) + eps
+            squared,
+            lambda v: v.mean(axes, keepdim=True) + eps,
+            lambda m: m.mean(axes, keepdim=True) + eps,
+            kind=("mean", axes, eps),
         )
         # the mean of squares is at least 0 however loose its bounds are
         floor = curve_of("clamp", (eps, torch.inf))
         assert floor is not None
-        floored = self._append(CurveOf(self.operations[variance].shape, (variance,), floor))
+        floored = self._append(
+            CurveOf(self.operations[variance].shape, (variance,), floor, kind=("clamp", eps))
+        )
         product = self._product((centred, self._curve(floored, "rsqrt")), shape, matrices=False)
-        scale = 1.0 if weight is None else weight
-        shift = 0.0 if bias is None else bias
-        size, offset = torch.as_tensor(scale).abs(), torch.as_tensor(shift).abs()
-        return self._made(product, lambda v: v * scale + shift, lambda m: m * size + offset)
+        one = torch.ones((), dtype=torch.float64, device=self.device)
+        scale, shift = one if weight is None else weight, 0 * one if bias is None else bias
+        return self._made(
+            product,
+            lambda v: v * scale + shift,
+            lambda m: m * scale.abs() + shift.abs(),
+            kind=("scaled",),
+            constants=(scale, shift),
+        )
 
     def _activation(self, template: Template, shape: tuple[int, ...]) -> int:
-        name, numbers = (
-            template.name,
-            [leaf for leaf in template.leaves if isinstance(leaf, int | float | str)],
-        )
+        name = template.name
         slopes = template.argument(1) if name == "_prelu_kernel" and template.depending() == [0] else None
-        arguments = tuple(numbers)
+        arguments = tuple(leaf for leaf in template.leaves if isinstance(leaf, int | float | str))
         if name in ("clamp", "clamp_min", "clamp_max"):
-            low = template.argument(1) if name != "clamp_max" else None
-            high = template.argument(2) if name == "clamp" else None
-            high = template.argument(1) if name == "clamp_max" else high
-            name = "clamp"
-            arguments = (
-                -torch.inf if low is None else float(low),
-                torch.inf if high is None else float(high),
-            )
+            name, arguments = "clamp", clamp_ends(template)
         if name == "pow" and arguments == (2,):
             name = "square"
         if name == "mul" and len(set(template.inputs)) == 1:
@@ -228,24 +296,5 @@ class GraphBuilder:
         curve = curve_of(name, arguments, slopes)
         if curve is None or len(set(template.inputs)) != 1:
             raise UnreadableError(f"the operation {template.name} has no known linear bounds")
-        return self._append(CurveOf(shape, template.inputs[:1], curve))
-
-
-def _matrix_of(template: Template) -> Tensor | None:
-    if template.name == "addmm" and template.depending() == [1]:
-        found = template.argument(2)
-    elif template.name == "mm" and template.depending() == [0]:
-        found = template.argument(1)
-    else:
-        return None
-    # addmm may multiply by numbers of its own, which no layer does
-    return found if isinstance(found, Tensor) and len(template.leaves) <= 3 else None
-
-
-def _plain_convolution(template: Template) -> bool:
-    return template.name == "convolution" and not template.argument(6) and template.argument(8) == 1
-
-
-def _stride(template: Template) -> tuple[int, ...] | None:
-    stride, dilation = template.argument(3), template.argument(5)
-    return tuple(stride) if max(stride) > 1 and max(dilation) == 1 else None
+        constants = () if slopes is None else (slopes,)
+        return self._append(CurveOf(shape, template.inputs[:1], curve, (name, arguments), constants))

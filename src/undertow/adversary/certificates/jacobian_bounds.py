@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from undertow.adversary.certificates.ball_bounds import BallBounds
 from undertow.adversary.certificates.ball_lengths import BallLengths
-from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
+from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, LargestOf, Operation, ProductOf
 from undertow.adversary.certificates.relaxations import slope_range
 
@@ -47,7 +48,7 @@ class RowBounds:
         if norm == 1:
             return largest.amax(-1)
         apart = torch.linalg.vector_norm(self.centre.flatten(2), dim=2) + self.length
-        return torch.minimum(torch.linalg.vector_norm(largest, dim=2), apart)
+        return _no_less(torch.minimum(torch.linalg.vector_norm(largest, dim=2), apart))
 
     def matrix_norms(self, norm: float) -> Tensor:
         """The largest norm (B,) of the Jacobian whose rows these are, induced by ``norm`` on both sides."""
@@ -58,7 +59,12 @@ class RowBounds:
         if norm == 1:
             return largest.sum(1).amax(1)
         rest = torch.minimum(_spectral(self.entries.flatten(2)), torch.linalg.vector_norm(self.length, dim=1))
-        return torch.minimum(_spectral(largest), _spectral(centre) + rest)
+        return _no_less(torch.minimum(_spectral(largest), _spectral(centre) + rest))
+
+
+def _no_less(found: Tensor) -> Tensor:
+    """∞ where nothing is known, and what squares that vanish may have lost."""
+    return torch.nan_to_num(found, nan=math.inf, posinf=math.inf) + torch.where(found > 0, 1e-150, 0.0)
 
 
 def _spectral(rows: Tensor) -> Tensor:
@@ -72,7 +78,7 @@ class JacobianBounds:
 
     def __init__(self, bounds: LinearBounds) -> None:
         self.bounds, self.graph = bounds, bounds.graph
-        self.lengths = bounds.lengths or BallLengths(bounds.graph)
+        self.lengths = bounds.lengths or BallLengths(bounds.graph, bounds.rounding)
 
     def rows(self, ball: BallBounds, rows: Tensor) -> RowBounds:
         """Bounds of rows·J at the input, for rows (B, K, *S) at the scores, over the balls."""
@@ -98,7 +104,7 @@ class JacobianBounds:
     ) -> list[RowBounds]:
         limits = [ball.limits[at] for at in operation.inputs]
         if isinstance(operation, AffineMap):
-            return self._through_map(index, operation, rows)
+            return self._through_map(index, operation, rows, ball)
         if isinstance(operation, CurveOf):
             return [_times(rows, *slope_range(operation.curve, *limits[0]), self.bounds.rounding)]
         if isinstance(operation, LargestOf):
@@ -109,23 +115,21 @@ class JacobianBounds:
             return [_times(rows, *limits[at], self.bounds.rounding) for at in (1, 0)]
         return [_times_matrix(rows, *limits[1 - at], at, self.bounds.rounding) for at in (0, 1)]
 
-    def _through_map(self, index: int, operation: AffineMap, rows: RowBounds) -> list[RowBounds]:
-        batch, count = rows.centre.shape[:2]
-        centres = operation.backward(rows.centre.flatten(0, 1))
-        grown = operation.backward_absolute(rows.entries.flatten(0, 1))
-        exact = operation.rearranges
-        sizes = None if exact else operation.backward_absolute(rows.centre.flatten(0, 1).abs())
-        found = []
+    def _through_map(
+        self, index: int, operation: AffineMap, rows: RowBounds, ball: BallBounds
+    ) -> list[RowBounds]:
+        batch = ball.batch
+        centres = operation.backward(rows.centre, batch)
+        grown = operation.backward_absolute(rows.entries, batch)
+        sizes = None if operation.rearranges else operation.backward_absolute(rows.centre.abs(), batch)
+        norms, found = self.lengths.norms_of(index, batch, ball.eps), []
         for at, (centre, entries) in enumerate(zip(centres, grown, strict=True)):
-            length = self.lengths.norms_of(index)[at] * rows.length
+            length = norms[..., at].reshape(-1, 1) * rows.length
             if sizes is not None:
                 rounded = self.bounds.rounding * (sizes[at] + entries)
                 entries = entries + rounded
-                length = length + torch.linalg.vector_norm(rounded.flatten(1), dim=1).reshape(batch, count)
-            shape = centre.shape[1:]
-            found.append(
-                RowBounds(centre.reshape(batch, count, *shape), entries.reshape(batch, count, *shape), length)
-            )
+                length = length + torch.linalg.vector_norm(rounded.flatten(2), dim=2)
+            found.append(RowBounds(centre, entries, length))
         return found
 
 
@@ -162,21 +166,22 @@ def _through_largest(
         torch.nn.functional.pad(side.flatten(1), (0, 1), value=-math.inf)[:, operation.members]
         for side in limits
     )
-    possible = (high >= low.amax(-1, keepdim=True)) & (operation.members >= 0)
+    possible = ~(high < low.amax(-1, keepdim=True)) & (operation.members >= 0)  # also where limits are NaN
     alone = possible.sum(-1, keepdim=True) == 1
     middle = torch.where(possible, torch.where(alone, 1.0, 0.5), 0.0).to(low)
     apart = torch.where(possible & ~alone, 0.5, 0.0).to(low)
-    entries = math.prod(shape)
-    members = torch.where(operation.members >= 0, operation.members, entries).flatten()
     batch, count = rows.centre.shape[:2]
 
     def scattered(given: Tensor, weight: Tensor) -> Tensor:
-        back = given.new_zeros(batch, count, entries + 1)
-        terms = given.flatten(2).unsqueeze(-1) * weight.unsqueeze(1)
-        return back.index_add_(2, members, terms.flatten(2))[..., :entries].reshape(batch, count, *shape)
+        terms = (given.flatten(2).unsqueeze(-1) * weight.unsqueeze(1)).flatten(2)
+        terms = torch.nn.functional.pad(terms, (0, 1))
+        back = sum(
+            (terms[..., place] for place in operation.receivers[1:]), terms[..., operation.receivers[0]]
+        )
+        return back.reshape(batch, count, *shape)
 
     error = scattered(rows.centre.abs(), apart) + scattered(rows.entries, possible.to(low))
     own = torch.linalg.vector_norm(scattered(rows.centre.abs(), apart).flatten(2), dim=2)
     # an input in m windows takes the rows of at most m outputs
-    overlap = math.sqrt(float(torch.bincount(members, minlength=entries + 1)[:entries].max()))
+    overlap = math.sqrt(len(operation.receivers))
     return RowBounds(scattered(rows.centre, middle), error, own + overlap * rows.length)

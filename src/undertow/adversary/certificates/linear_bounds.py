@@ -14,69 +14,47 @@ the bounds are proofs about the network as written, in exact arithmetic.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from undertow.adversary.certificates.affine_reach import AffineReach
+from undertow.adversary.certificates.ball_bounds import BallBounds
 from undertow.adversary.certificates.ball_lengths import BallLengths
 from undertow.adversary.certificates.ball_minimum import Box, smallest_step
+from undertow.adversary.certificates.carried_rows import carried_rows
+from undertow.adversary.certificates.entry_rows import limits_of_entries, limits_on_patches
+from undertow.adversary.certificates.lower_bounds import LowerBounds
+from undertow.adversary.certificates.member_batches import MemberBatch
 from undertow.adversary.certificates.network_graph import NetworkGraph
-from undertow.adversary.certificates.node_bounds import (
-    Relaxation,
-    backward_through,
-    dot_rows,
-    interval_through,
-    relaxed,
-    settled,
-)
+from undertow.adversary.certificates.node_bounds import dot_rows, interval_through, relaxed, settled
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue
+from undertow.adversary.certificates.patch_networks import PatchNetwork, patch_network
 from undertow.adversary.certificates.row_budget import row_entries, worthwhile
-from undertow.adversary.geometry import dual_lengths
 
-__all__ = ["BallBounds", "LinearBounds", "affine_rows"]
+__all__ = ["LinearBounds", "Patches"]
 
-
-@dataclass(eq=False)
-class BallBounds:
-    """What is known on the balls of radius ``eps`` (B,) around ``x`` (B, *S), operation by operation."""
-
-    x: Tensor
-    eps: Tensor
-    limits: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    sizes: dict[int, Tensor] = field(default_factory=dict)
-    relaxations: dict[int, Relaxation] = field(default_factory=dict)
-    lengths: dict[int, Tensor] = field(default_factory=dict)
-    """In L2: how far each result can be from its value at x, (B,)."""
-
-    def taken(self, index: Tensor) -> BallBounds:
-        """The balls of these samples, in this order, as often as they are named."""
-        return BallBounds(
-            self.x[index],
-            self.eps[index],
-            {at: (low[index], high[index]) for at, (low, high) in self.limits.items()},
-            {at: size[index] for at, size in self.sizes.items()},
-            {at: relaxation.taken(index) for at, relaxation in self.relaxations.items()},
-            {at: length[index] for at, length in self.lengths.items()},
-        )
+Patches = tuple[PatchNetwork, "LinearBounds"]
+EntryLimits = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class LinearBounds:
-    """The bounds of one network in one norm; what does not depend on the samples is computed once.
+    """The bounds of one network, or of several stacked, in one norm; what samples do not change is computed once.
 
     In L2 limits are also those that the lengths of `ball_lengths` give; without ``lengths`` they are CROWN's alone.
     """
 
     def __init__(self, graph: NetworkGraph, norm: float, box: Box = None, *, lengths: bool = True) -> None:
         self.graph, self.norm, self.box = graph, norm, box
-        widest = max(math.prod(operation.shape) for operation in graph.operations)
-        self.widest = widest
+        self.widest = max(math.prod(operation.shape) for operation in graph.operations)
         # twice what sums of so many terms, a few operations on each and a sum over the operations can do
-        self.rounding = (widest + len(graph.operations) + 32) * torch.finfo(torch.float64).eps
-        self.affine = self._affine_part()
-        self._reach: dict[int, Tensor] = {}
+        self.rounding = (self.widest + len(graph.operations) + 32) * torch.finfo(torch.float64).eps
+        self.reach = AffineReach(graph, norm)
+        self._patches: dict[int, Patches | None] = {}
         self.work = _work_before(graph)
-        self.lengths = BallLengths(graph) if norm == 2 and lengths else None
+        self.lengths = BallLengths(graph, self.rounding) if norm == 2 and lengths else None
         self.wanted = {
             index
             for operation in graph.operations
@@ -84,130 +62,163 @@ class LinearBounds:
             for index in operation.inputs
         }
 
-    def _affine_part(self) -> set[int]:
-        """The operations that are affine functions of the input."""
-        found: set[int] = set()
-        for index, operation in enumerate(self.graph.operations):
-            if isinstance(operation, InputValue | AffineMap) and found.issuperset(operation.inputs):
-                found.add(index)
+    @staticmethod
+    def of(graph: NetworkGraph, norm: float, box: Box = None) -> LinearBounds:
+        """The bounds of a graph, with norms and patches that are computed once for all who ask."""
+        key = LinearBounds, norm, box
+        if key not in graph.kept:
+            graph.kept[key] = LinearBounds(graph, norm, box)
+        found: LinearBounds = graph.kept[key]
         return found
+
+    @property
+    def affine(self) -> set[int]:
+        """The operations that are affine functions of the input."""
+        return self.reach.affine
+
+    def patches(self, index: int) -> Patches | None:
+        """The bounds of what a neuron of this picture sees, where that is less than half of everything."""
+        if index not in self._patches:
+            found = patch_network(self.graph, index)
+            self._patches[index] = None
+            if found is not None:
+                local = LinearBounds(found.graph, self.norm, self.box, lengths=False)
+                local.rounding = self.rounding
+                if local.work[local.graph.output] <= 0.5 * self.work[index]:
+                    self._patches[index] = found, local
+        return self._patches[index]
+
+    def layer_work(self, index: int) -> float:
+        """Multiplications that rows of both signs of all entries of a result cost, about."""
+        patches = self.patches(index)
+        each = self.work[index] if patches is None else patches[1].work[patches[1].graph.output]
+        return 2 * math.prod(self.graph.operations[index].shape) * each
 
     def cost(self, device: torch.device) -> float:
         """Multiplications for all limits of one sample, about."""
-        operations = self.graph.operations
-        each = [
-            min(worthwhile(device), 2 * math.prod(operations[at].shape) * self.work[at])
-            for at in self.wanted
-            if at not in self.affine
-        ]
+        each = [min(worthwhile(device), self.layer_work(at)) for at in self.wanted - self.affine]
         return sum(each, 0.0)
 
     def ball(
-        self, x: Tensor, eps: Tensor, *, known: dict[int, tuple[Tensor, Tensor]] | None = None
+        self,
+        x: Tensor,
+        eps: Tensor,
+        *,
+        who: Tensor | None = None,
+        known: dict[int, tuple[Tensor, Tensor]] | None = None,
     ) -> BallBounds:
         """Limits, sizes and relaxations over the balls of radius ε_i around x_i, operation after operation.
 
-        With limits ``known`` of some results, what is found holds where those do: on a part of the ball.
+        Of several networks, ``who`` (B,) says which one each sample is about. With limits ``known`` of some results,
+        what is found holds where those do: on a part of the ball.
         """
         shape = self.graph.operations[0].shape
-        x, eps = x.double().reshape(len(x), *shape), eps.double()
-        ball = BallBounds(x, eps)
-        values = self.graph.values(x)
+        batch = MemberBatch.of(who) if who is not None and self.graph.members else None
+        ball = BallBounds(x.double().reshape(len(x), *shape), eps.double(), batch)
+        ball.values = dict(enumerate(self.graph.values(ball.x, batch)))
         for index, operation in enumerate(self.graph.operations):
             if isinstance(operation, InputValue):
-                spread = eps.reshape(-1, *[1] * len(shape))
-                low, high = x - spread, x + spread
+                spread = ball.eps.reshape(-1, *[1] * len(shape))
+                low, high = ball.x - spread, ball.x + spread
                 if self.box is not None:
-                    low, high = low.clamp(min=self.box[0]), high.clamp(max=self.box[1])
+                    # x itself stays within, also where its own rounding has put it beside the box
+                    low, high = (
+                        torch.minimum(low.clamp(min=self.box[0]), ball.x),
+                        torch.maximum(high.clamp(max=self.box[1]), ball.x),
+                    )
                 ball.sizes[index] = torch.maximum(low.abs(), high.abs())
             else:
                 given = [ball.limits[at] for at in operation.inputs]
                 sizes = [ball.sizes[at] for at in operation.inputs]
                 if not isinstance(operation, AffineMap):
                     ball.relaxations[index] = relaxed(operation, given)
-                low, high, ball.sizes[index] = interval_through(operation, given, sizes, self.rounding)
+                low, high, ball.sizes[index] = interval_through(operation, given, sizes, self.rounding, batch)
                 if index in self.wanted:
-                    low, high = self._tightened(index, ball, low, high, values[index])
+                    low, high = self._tightened(index, ball, low, high)
             if known is not None and index in known:
                 low, high = torch.maximum(low, known[index][0]), torch.minimum(high, known[index][1])
             ball.limits[index] = low, high
             if self.lengths is not None:
-                length = self.lengths.length(index, eps, ball.lengths, ball.limits, values)
-                ball.lengths[index] = self.lengths.within(length, values[index], (low, high))
+                ball.lengths[index] = self.lengths.length(index, ball)
         return ball
 
     def rows_met(self, ball: BallBounds, rows: Tensor, at: int | None = None) -> dict[int, Tensor]:
         """The rows at every operation on the way of rows at the scores, or at another operation, to the input."""
         met: dict[int, Tensor] = {}
-        _carry(self.graph, rows, self.graph.output if at is None else at, 0, ball, met)
+        output = self.graph.output if at is None else at
+        carried_rows(self.graph, rows, output, 0, ball, met, sized=False)
         return met
 
-    def _tightened(
-        self, index: int, ball: BallBounds, low: Tensor, high: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _tightened(self, index: int, ball: BallBounds, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         """The limits of one operation's result by backward bounds, where intervals leave something open."""
-        spread = None if self.lengths is None else self.lengths.spread(index, ball.lengths)
-        if spread is not None:
-            spread = spread + self.rounding * (spread + ball.sizes[index])
-            low, high = torch.maximum(low, value - spread), torch.minimum(high, value + spread)
-        if index in self.affine and self.box is None:
-            spread = ball.eps.reshape(-1, *[1] * (value.ndim - 1)) * self.reach(index, ball.x.device)
-            spread = spread + self.rounding * (spread + ball.sizes[index])
-            return torch.maximum(low, value - spread), torch.minimum(high, value + spread)
-        some = self.open_entries(index, low, high)
-        if 2 * len(some) * self.work[index] > worthwhile(low.device):
+        value = ball.values[index]
+        spreads = [] if self.lengths is None else [self.lengths.spread(index, ball)]
+        straight = index in self.affine and self.box is None
+        if straight:
+            spreads.append(ball.eps.reshape(-1, *[1] * (value.ndim - 1)) * self.reach.of(index, ball))
+        for spread in spreads:
+            if spread is not None:
+                spread = spread + self.rounding * (spread + ball.sizes[index])
+                low, high = torch.maximum(low, value - spread), torch.minimum(high, value + spread)
+        if straight or self.layer_work(index) > worthwhile(low.device):
             return low, high
-        low, high = low.flatten(1).clone(), high.flatten(1).clone()
-        size = max(1, row_entries(low.device) // (2 * self.widest * len(low)))
-        for part in torch.split(some, size) if len(some) else ():
-            lower, upper = self.entry_limits(index, ball, part)
-            low[:, part], high[:, part] = (
-                torch.maximum(low[:, part], lower),
-                torch.minimum(high[:, part], upper),
-            )
-        shape = self.graph.operations[index].shape
-        return low.reshape(-1, *shape), high.reshape(-1, *shape)
+        return self.narrowed(index, (low, high), partial(self._entry_limits, index, ball))
 
-    def open_entries(self, index: int, low: Tensor, high: Tensor) -> Tensor:
-        """The entries of one operation's result whose limits matter: not those on one straight piece in all samples."""
+    def narrowed(
+        self, index: int, limits: tuple[Tensor, Tensor], found: EntryLimits
+    ) -> tuple[Tensor, Tensor]:
+        """The limits of one operation's result, narrower where they matter.
+
+        They do but where a piecewise-linear activation stays on one piece: ``found`` is asked about samples (P,) and
+        entries (P,) of those, and of no others, whoever else is in the batch.
+        """
+        samples, entries = self._open(index, *limits).flatten(1).nonzero(as_tuple=True)
+        if len(samples) == 0:
+            return limits
+        lower, upper = found(samples, entries)
+        low, high = (side.flatten(1).clone() for side in limits)
+        low[samples, entries] = torch.maximum(low[samples, entries], lower)
+        high[samples, entries] = torch.minimum(high[samples, entries], upper)
+        return low.reshape(limits[0].shape), high.reshape(limits[0].shape)
+
+    def _open(self, index: int, low: Tensor, high: Tensor) -> Tensor:
+        """Which entries of one operation's result are not on one straight piece."""
         users = [op for op in self.graph.operations if index in op.inputs and not isinstance(op, AffineMap)]
-        open_ended = torch.ones_like(low[0], dtype=torch.bool)
         curves = [op.curve for op in users if isinstance(op, CurveOf) and op.curve.straight]
-        if len(curves) == len(users):
-            open_ended = ~torch.stack([settled(curve, low, high) for curve in curves]).all(0).all(0)
-        return open_ended.flatten().nonzero().squeeze(1)
+        if len(curves) < len(users):
+            return torch.ones_like(low, dtype=torch.bool)
+        return ~torch.stack([settled(curve, low, high) for curve in curves]).all(0)
 
-    def entry_limits(self, index: int, ball: BallBounds, some: Tensor) -> tuple[Tensor, Tensor]:
-        """Lower and upper limits (B, n) of these entries of one operation's result."""
-        shape = self.graph.operations[index].shape
-        rows = torch.zeros(2, len(some), math.prod(shape), dtype=torch.float64, device=ball.x.device)
-        each = torch.arange(len(some), device=ball.x.device)
-        rows[0, each, some], rows[1, each, some] = 1.0, -1.0
-        found, _ = self.backward(ball, rows.reshape(1, 2 * len(some), *shape), index)
-        lower, upper = found[:, : len(some)], -found[:, len(some) :]
-        return lower, upper
+    def _entry_limits(
+        self, index: int, ball: BallBounds, samples: Tensor, entries: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Limits (P,) of these entries of one operation's result in these samples; rows are the same for all."""
+        patches, room = self.patches(index), row_entries(entries.device) // (2 * len(ball.eps))
+        some, place = torch.unique(entries, return_inverse=True)
+        if patches is None:
+            shape, size = self.graph.operations[index].shape, room // self.widest
+            sides = limits_of_entries(some, shape, size, lambda rows: self.backward(ball, rows, index))
+        else:
+            patch, local = patches
+            output, size = local.graph.output, room // (local.graph.classes * local.widest)
+            sides = limits_on_patches(
+                patch, ball, some, size, lambda own, rows, _: local.backward(own, rows, output)
+            )
+        return sides[0][samples, place], sides[1][samples, place]
 
-    def reach(self, index: int, device: torch.device) -> Tensor:
-        """‖w_j‖_dual of an affine function of the input: the same for every sample, so computed once."""
-        if index not in self._reach:
-            shape = self.graph.operations[index].shape
-            entries, norms = math.prod(shape), []
-            everyone = torch.arange(entries, device=device)
-            for some in torch.split(everyone, max(1, row_entries(device) // self.widest)):
-                rows = torch.zeros(len(some), entries, dtype=torch.float64, device=device)
-                rows[everyone[: len(some)], some] = 1.0
-                back, _, _ = _carry(self.graph, rows.reshape(1, len(some), *shape), index, 0, None)
-                norms.append(dual_lengths(back[0].flatten(1), self.norm))
-            self._reach[index] = torch.cat(norms).reshape(shape)
-        return self._reach[index]
+    def backward(self, ball: BallBounds, rows: Tensor, at: int, *, proof: bool = True) -> LowerBounds:
+        """Lower bounds (B, K) of rows·value over the ball, for rows (B or 1, K, *S).
 
-    def backward(self, ball: BallBounds, rows: Tensor, at: int) -> tuple[Tensor, Tensor]:
-        """Lower bounds (B, K) of rows·value over the ball, rows (B or 1, K, *S), and the rows at the input."""
-        back, constant, sizes = _carry(self.graph, rows, at, 0, ball)
-        flat, x = back.flatten(2), ball.x.flatten(1)
+        Without ``proof`` rounding is left in, which costs less: for a search that ends in a proof.
+        """
+        back, constant, sizes = carried_rows(self.graph, rows, at, 0, ball, sized=proof)
+        flat, x, rounding = back.flatten(2), ball.x.flatten(1), self.rounding if proof else 0.0
         step = smallest_step(flat, x, ball.eps, self.norm, self.box)
-        lower = dot_rows(flat, x) + constant + step - self.rounding * (sizes + step.abs())
-        return torch.nan_to_num(lower, nan=-math.inf, posinf=math.inf, neginf=-math.inf), flat
+        lower = dot_rows(flat, x) + constant + step
+        if proof:
+            lower = lower - rounding * (sizes + step.abs())
+            lower = torch.where(lower < math.inf, lower, -math.inf)  # what is not finite proves nothing
+        return LowerBounds(lower, flat, step, rounding)
 
 
 def _work_before(graph: NetworkGraph) -> list[float]:
@@ -216,49 +227,8 @@ def _work_before(graph: NetworkGraph) -> list[float]:
     for operation in graph.operations:
         entries = float(math.prod(operation.shape))
         if isinstance(operation, AffineMap) and operation.matrix is not None:
-            entries *= operation.matrix.shape[0]
-        if isinstance(operation, AffineMap) and operation.kernel is not None:
-            entries *= operation.kernel[0].numel()
+            entries *= operation.matrix.shape[-2]
+        if isinstance(operation, AffineMap) and operation.windows is not None:
+            entries *= math.prod(operation.windows.size) * operation.input_shapes[0][1]
         own.append(entries)
     return [sum(own[: index + 1]) for index in range(len(own))]
-
-
-def affine_rows(graph: NetworkGraph, rows: Tensor, at: int, stop: int) -> tuple[Tensor, Tensor]:
-    """rows·value of one operation as rows (K, *S)·value of another plus a constant (K,), through affine maps alone."""
-    back, constant, _ = _carry(graph, rows.unsqueeze(0), at, stop, None)
-    nothing = rows.new_zeros(len(rows))
-    return back[0], constant[0] if isinstance(constant, Tensor) else nothing + constant
-
-
-def _carry(
-    graph: NetworkGraph,
-    rows: Tensor,
-    at: int,
-    stop: int,
-    ball: BallBounds | None,
-    met: dict[int, Tensor] | None = None,
-) -> tuple[Tensor, Tensor | float, Tensor | float]:
-    """Rows at the operation ``stop``, the constant, and what the terms on the way can add up to."""
-    pending: dict[int, Tensor] = {at: rows}
-    constant: Tensor | float = 0.0
-    sizes: Tensor | float = 0.0
-    for index in range(at, stop, -1):
-        if index not in pending:
-            continue
-        current, operation = pending.pop(index), graph.operations[index]
-        if met is not None:
-            met[index] = current
-        if ball is not None and not (isinstance(operation, AffineMap) and operation.rearranges):
-            sizes = sizes + dot_rows(current.flatten(2).abs(), ball.sizes[index].flatten(1))
-        relaxation = None if ball is None else ball.relaxations.get(index)
-        parts, shift, size = backward_through(operation, current, relaxation)
-        constant = constant + shift
-        sizes = sizes + size
-        for source, part in zip(operation.inputs, parts, strict=True):
-            part = part.reshape(*part.shape[:2], *graph.operations[source].shape)
-            pending[source] = pending[source] + part if source in pending else part
-    nothing = rows.new_zeros(*rows.shape[:2], *graph.operations[stop].shape)
-    back = pending.get(stop, nothing)
-    if ball is not None:
-        sizes = sizes + dot_rows(back.flatten(2).abs(), ball.sizes[stop].flatten(1))
-    return back, constant, sizes

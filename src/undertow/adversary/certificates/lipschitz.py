@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from undertow.adversary.certificates.certified import difference_rows
 from undertow.adversary.certificates.jacobian_bounds import JacobianBounds
 from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.member_batches import taken
 from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
-from undertow.adversary.certificates.row_budget import row_entries
+from undertow.adversary.certificates.row_budget import in_parts, row_entries
+from undertow.adversary.certificates.score_gaps import difference_rows
 from undertow.adversary.certificates.steepest_points import steepest_found
 from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_classifier
 from undertow.adversary.geometry import check_norm
@@ -136,16 +137,20 @@ def lipschitz_bounds(
     radius: Tensor,
     norm: float,
     box: tuple[float, float] | None,
+    *,
+    who: Tensor | None = None,
 ) -> Tensor:
     """Upper bounds (N,) of the Jacobian's norm over the balls, or with labels (N, k) of every difference's gradient."""
-    bounds = LinearBounds(graph, norm, box)
+    bounds = LinearBounds.of(graph, norm, box)
     jacobian = JacobianBounds(bounds)
-    classes, shape, found = graph.classes, graph.operations[graph.output].shape, []
+    classes, shape = graph.classes, graph.operations[graph.output].shape
     eye = torch.eye(classes, dtype=torch.float64, device=x.device)
-    for part in torch.split(
-        torch.arange(len(x), device=x.device), max(1, row_entries(x.device) // (bounds.widest * classes))
-    ):
+
+    def norms(part: Tensor) -> Tensor:
         rows = eye.expand(len(part), -1, -1) if labels is None else difference_rows(labels[part], classes)
-        limits = jacobian.rows(bounds.ball(x[part], radius[part]), rows.reshape(len(part), classes, *shape))
-        found.append(limits.matrix_norms(norm) if labels is None else limits.norms(norm))
-    return torch.cat(found)
+        ball = bounds.ball(x[part], radius[part], who=taken(who, part))
+        limits = jacobian.rows(ball, rows.reshape(len(part), classes, *shape))
+        return limits.matrix_norms(norm) if labels is None else limits.norms(norm)
+
+    everyone = torch.arange(len(x), device=x.device)
+    return torch.cat(in_parts(everyone, row_entries(x.device) // (bounds.widest * classes), norms))

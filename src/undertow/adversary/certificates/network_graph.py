@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from undertow.adversary.certificates.graph_builder import GraphBuilder
+from undertow.adversary.certificates.member_batches import MemberBatch
 from undertow.adversary.certificates.operations import (
     AffineMap,
     CurveOf,
     InputValue,
     LargestOf,
     Operation,
+    ProductOf,
 )
 from undertow.adversary.certificates.recorded_graph import UnreadableError, record
 from undertow.adversary.classifier import Classifier
@@ -33,6 +36,10 @@ class NetworkGraph:
 
     operations: tuple[Operation, ...]
     output: int
+    members: tuple[NetworkGraph, ...] = ()
+    """The graphs of several networks of one architecture, where this is all of them (`stacked_graphs`)."""
+    kept: dict[object, Any] = field(default_factory=dict, repr=False)
+    """What has been computed of its weights, such as norms, by whoever will need it again."""
 
     @property
     def classes(self) -> int:
@@ -62,25 +69,26 @@ class NetworkGraph:
         moved = [replace(each, inputs=tuple(places[index] for index in each.inputs)) for each in kept]
         return NetworkGraph(tuple(moved), places[self.output])
 
-    def values(self, x: Tensor) -> list[Tensor]:
-        """The value (B, *S) of every operation at the samples x (B, …)."""
+    def values(self, x: Tensor, batch: MemberBatch | None = None) -> list[Tensor]:
+        """The value (B, *S) of every operation at the samples x (B, …), each of the network that ``batch`` says."""
         found: list[Tensor] = []
         for operation in self.operations:
             given = [found[index] for index in operation.inputs]
-            found.append(_value(operation, given, x))
+            found.append(_value(operation, given, x, batch))
         return found
 
 
-def _value(operation: Operation, given: list[Tensor], x: Tensor) -> Tensor:
+def _value(operation: Operation, given: list[Tensor], x: Tensor, batch: MemberBatch | None) -> Tensor:
     if isinstance(operation, InputValue):
         return x.double().reshape(len(x), *operation.shape)
     if isinstance(operation, AffineMap):
-        return operation.values(given)
+        return operation.values(given, batch)
     if isinstance(operation, CurveOf):
         return operation.curve.value(given[0])
     if isinstance(operation, LargestOf):
         flat = torch.nn.functional.pad(given[0].flatten(1), (0, 1), value=-math.inf)
         return flat[:, operation.members].amax(-1).reshape(len(x), *operation.shape)
+    assert isinstance(operation, ProductOf)
     return given[0] @ given[1] if operation.matrices else given[0] * given[1]
 
 
@@ -129,9 +137,7 @@ def read_graph(classifier: Classifier, net: nn.Module, x: Tensor) -> NetworkGrap
         builder = GraphBuilder(start)
         for step in steps:
             builder.add(step)
-        if id(result) not in builder.depends:
-            raise UnreadableError("its scores do not depend on the input, or in a way that was not recorded")
-        graph = NetworkGraph(tuple(builder.operations), builder.depends[id(result)]).without_unused()
+        graph = NetworkGraph(tuple(builder.operations), builder.output(result)).without_unused()
         del alive
         _check_agreement(graph, scores, x)
     graph = _without_common_offset(graph)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.activation_curves import Curve
+from undertow.adversary.certificates.member_batches import MemberBatch
 from undertow.adversary.certificates.operations import (
     AffineMap,
     CurveOf,
@@ -46,14 +47,14 @@ class Chords:
     chosen: Tensor
     weight: Tensor
     offset: Tensor
-    members: Tensor
-    entries: int
+    receivers: tuple[Tensor, ...]
+    """For each input, where in (out, window) it is: `receivers_of`."""
     size: Tensor
 
     def taken(self, index: Tensor) -> Chords:
         """The chords of these samples."""
         chosen, weight, offset = self.chosen[index], self.weight[index], self.offset[index]
-        return Chords(chosen, weight, offset, self.members, self.entries, self.size[index])
+        return Chords(chosen, weight, offset, self.receivers, self.size[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +81,8 @@ class LinearPiece:
 class RowRelaxation(Protocol):
     """A relaxation that has a line of its own for every row."""
 
-    def backward(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows at the input, the constant (B, K), and the size of its terms."""
+    def backward(self, rows: Tensor, *, sized: bool = True) -> tuple[Tensor, Tensor | float, Tensor | float]:
+        """Rows at the input, the constant (B, K), and the size of its terms, if that is asked for."""
         ...
 
     def taken(self, index: Tensor) -> RowRelaxation:
@@ -137,7 +138,6 @@ def _window(values: Tensor, members: Tensor) -> Tensor:
 
 
 def _chords(operation: LargestOf, low: Tensor, high: Tensor) -> Chords:
-    entries = low[0].numel()
     lower, upper = _window(low, operation.members), _window(high, operation.members)
     present = operation.members >= 0
     threshold = lower.amax(-1, keepdim=True)
@@ -155,22 +155,25 @@ def _chords(operation: LargestOf, low: Tensor, high: Tensor) -> Chords:
         chosen=middle.argmax(-1),
         weight=torch.where(flat.unsqueeze(-1), 0.0, weight),
         offset=torch.where(flat, highest, offset),
-        members=torch.where(present, operation.members, entries),
-        entries=entries,
+        receivers=operation.receivers,
         size=offset.abs() + (weight * torch.where(present, upper.abs().maximum(lower.abs()), 0.0)).sum(-1),
     )
 
 
 def interval_through(
-    operation: Operation, limits: Sequence[Limits], sizes: Sequence[Tensor], rounding: float
+    operation: Operation,
+    limits: Sequence[Limits],
+    sizes: Sequence[Tensor],
+    rounding: float,
+    batch: MemberBatch | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Limits of the result from limits of the inputs, and the size of what is added up on the way to it."""
     if isinstance(operation, AffineMap):
-        size = operation.sizes(sizes)
-        centre = operation.values([low + 0.5 * (high - low) for low, high in limits])
-        spread = operation.sizes([0.5 * (high - low) for low, high in limits])
-        if operation.offset is not None:
-            spread = spread - operation.offset.abs()
+        size, offset = operation.sizes(sizes, batch), operation.shift(batch)
+        centre = operation.values([low + 0.5 * (high - low) for low, high in limits], batch)
+        spread = operation.sizes([0.5 * (high - low) for low, high in limits], batch)
+        if offset is not None:
+            spread = spread - offset.abs()
         if not operation.rearranges:
             spread = spread + rounding * (size + spread)
         else:
@@ -205,46 +208,60 @@ def _product_range(operation: ProductOf, limits: Sequence[Limits]) -> Limits:
 
 
 def backward_through(
-    operation: Operation, rows: Tensor, relaxation: Relaxation | None
+    operation: Operation,
+    rows: Tensor,
+    relaxation: Relaxation | None,
+    batch: MemberBatch | None = None,
+    *,
+    sized: bool = True,
 ) -> tuple[tuple[Tensor, ...], Tensor | float, Tensor | float]:
-    """Rows (b, K, *S_i) at each input, the constant (b, K), and the size of the terms of that constant."""
+    """Rows (b, K, *S_i) at each input, the constant (b, K), and (``sized``) the size of the terms of that constant."""
     if isinstance(operation, AffineMap):
-        parts = operation.backward(rows.flatten(0, 1))
-        shift = 0.0 if operation.offset is None else rows.flatten(2) @ operation.offset.flatten()
-        return tuple(part.reshape(*rows.shape[:2], *part.shape[1:]) for part in parts), shift, 0.0
+        offset = operation.shift(batch)
+        return operation.backward(rows, batch), 0.0 if offset is None else _shifted(rows, offset), 0.0
     if isinstance(relaxation, LinePair):
         positive, negative = rows.clamp(min=0), rows.clamp(max=0)
-        back = positive * relaxation.low_slope.unsqueeze(1) + negative * relaxation.high_slope.unsqueeze(1)
         low, high = relaxation.low_offset.flatten(1), relaxation.high_offset.flatten(1)
         shift = dot_rows(positive.flatten(2), low) + dot_rows(negative.flatten(2), high)
-        return (back,), shift, dot_rows(rows.flatten(2).abs(), relaxation.size.flatten(1))
+        back = positive * relaxation.low_slope.unsqueeze(1) + negative * relaxation.high_slope.unsqueeze(1)
+        return (back,), shift, _size(rows.flatten(2), relaxation.size) if sized else 0.0
     if isinstance(relaxation, RowRelaxation):
-        back, shift, size = relaxation.backward(rows)
-        return (back,), shift, size
+        back, constant, size = relaxation.backward(rows, sized=sized)
+        return (back,), constant, size
     if isinstance(relaxation, Chords):
-        return _through_chords(rows, relaxation)
+        back, shift = _through_chords(rows, relaxation)
+        return (back,), shift, _size(rows.flatten(2), relaxation.size) if sized else 0.0
     assert isinstance(relaxation, LinearPiece)
-    return _through_plane(operation, rows, relaxation)
+    both, shift = _through_plane(operation, rows, relaxation)
+    return both, shift, _size(rows.flatten(2), relaxation.size) if sized else 0.0
 
 
-def _through_chords(rows: Tensor, chords: Chords) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
+def _shifted(rows: Tensor, offset: Tensor) -> Tensor:
+    """rows·b for the offset of one network, or of each sample's."""
+    one = offset.ndim == rows.ndim - 2
+    return rows.flatten(2) @ offset.flatten() if one else dot_rows(rows.flatten(2), offset.flatten(1))
+
+
+def _size(rows: Tensor, size: Tensor) -> Tensor:
+    return dot_rows(rows.abs(), size.flatten(1))
+
+
+def _through_chords(rows: Tensor, chords: Chords) -> tuple[Tensor, Tensor]:
+    """Positive rows go to the input chosen, negative ones to all of a window by their weights."""
     flat = rows.flatten(2)
-    positive, negative = flat.clamp(min=0), flat.clamp(max=0)
-    batch, count = len(chords.weight), rows.shape[1]
-    back = rows.new_zeros(batch, count, chords.entries + 1)
-    terms = negative.unsqueeze(-1) * chords.weight.unsqueeze(1)
-    back.index_add_(2, chords.members.flatten(), terms.flatten(2))
-    taken = chords.members.expand(batch, -1, -1).gather(2, chords.chosen.unsqueeze(-1)).squeeze(-1)
-    back.scatter_add_(
-        2, taken.unsqueeze(1).expand(-1, count, -1), positive.expand(batch, -1, -1).contiguous()
-    )
-    shift = dot_rows(negative, chords.offset)
-    return (back[..., : chords.entries],), shift, dot_rows(flat.abs(), chords.size)
+    negative = flat.clamp(max=0)
+    chosen = torch.nn.functional.one_hot(chords.chosen, chords.weight.shape[-1]).to(chords.weight)
+    weight = torch.where((flat >= 0).unsqueeze(-1), chosen.unsqueeze(1), chords.weight.unsqueeze(1))
+    terms = torch.nn.functional.pad((flat.unsqueeze(-1) * weight).flatten(2), (0, 1))
+    back = terms[..., chords.receivers[0]]
+    for other in chords.receivers[1:]:
+        back = back + terms[..., other]
+    return back, dot_rows(negative, chords.offset)
 
 
 def _through_plane(
     operation: Operation, rows: Tensor, plane: LinearPiece
-) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
+) -> tuple[tuple[Tensor, ...], Tensor]:
     first, second = plane.centres
     assert isinstance(operation, ProductOf)
     if operation.matrices:
@@ -256,4 +273,4 @@ def _through_plane(
         back = (rows * second.unsqueeze(1), rows * first.unsqueeze(1))
     flat = rows.flatten(2)
     shift = -dot_rows(flat, plane.product.flatten(1)) - dot_rows(flat.abs(), plane.rest.flatten(1))
-    return back, shift, dot_rows(flat.abs(), plane.size.flatten(1))
+    return back, shift

@@ -14,6 +14,7 @@ from undertow.adversary.certificates.certified import certified_radii
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import NetworkGraph
 from undertow.adversary.certificates.refined import refined_radii
+from undertow.adversary.certificates.stacked_graphs import together
 
 __all__ = ["certify", "certify_by_cases", "named_proof"]
 
@@ -26,20 +27,24 @@ def certify(
 ) -> tuple[Tensor, Tensor]:
     """Proved lower bounds (M, N), and whether each is more than nothing; clean errors are proved to have radius 0.
 
-    ``refined`` says of each network whether its radii are to be made longer than plain linear bounds give.
+    ``refined`` says of each network whether its radii are to be made longer than plain linear bounds give. Networks of
+    one architecture are one batch.
     """
-    right = search.margin > 0
+    right, box = search.margin > 0, search.scorer.bounds
     certified, proved = torch.zeros_like(search.distance), ~right
-    for member, graph in enumerate(graphs):
-        proved[member] = True
-        own = right[member]
-        if bool(own.any()):
-            box = search.scorer.bounds
-            found = certified_radii(graph, x[own], search.y[own], search.norm, box)
-            if refined[member]:
-                bounds = LinearBounds(graph, search.norm, box)
-                found = refined_radii(bounds, x[own].double(), search.y[own], found)
-            certified[member, own] = found
+    longer = torch.tensor(list(refined), dtype=torch.bool, device=x.device)
+    for members, graph in together(graphs):
+        proved[members.start : members.stop] = True
+        who, own = right[members.start : members.stop].nonzero(as_tuple=True)
+        if len(who) == 0:
+            continue
+        found = certified_radii(graph, x[own], search.y[own], search.norm, box, who=who)
+        some = longer[members.start + who].nonzero().squeeze(1)
+        if len(some):
+            bounds = LinearBounds.of(graph, search.norm, box)
+            points, labels = x[own[some]].double(), search.y[own[some]]
+            found[some] = refined_radii(bounds, points, labels, found[some], who=who[some])
+        certified[members.start + who, own] = found
     return certified, proved
 
 
@@ -48,18 +53,22 @@ def certify_by_cases(
 ) -> tuple[Tensor, bool]:
     """The same or longer radii of narrow networks, each neuron on either side of its kink; and whether any was tried.
 
-    The example known says where to prove, and is not believed: the ball reaches beyond it.
+    The example known says where to prove, and is not believed: the ball reaches beyond it. ``seconds`` are those of
+    one network: together they have as many times that.
     """
     tried, longest = False, certified.clone()
-    for member, graph in enumerate(graphs):
-        bounds, deadline = LinearBounds(graph, search.norm), time.monotonic() + seconds
-        own = ((certified[member] > 0) & certified[member].isfinite()).nonzero().squeeze(1)
-        if not 0 < kinked_neurons(bounds) <= _FEW or len(own) == 0:
+    for members, graph in together(graphs):
+        bounds, deadline = LinearBounds.of(graph, search.norm), time.monotonic() + len(members) * seconds
+        shortest = certified[members.start : members.stop]
+        who, own = ((shortest > 0) & shortest.isfinite()).nonzero(as_tuple=True)
+        if not 0 < kinked_neurons(bounds) <= _FEW or len(who) == 0:
             continue
-        known, shortest = search.distance[member, own].double(), certified[member, own]
+        known, shortest = search.distance[members.start + who, own].double(), shortest[who, own]
         reach = torch.where(known.isfinite(), _BEYOND * known, 2 * shortest)
-        found = radii_by_cases(bounds, x[own].double(), search.y[own], reach, deadline=deadline)
-        tried, longest[member, own] = True, torch.maximum(shortest, found.to(shortest))
+        points, labels = x[own].double(), search.y[own]
+        found = radii_by_cases(bounds, points, labels, reach, deadline=deadline, who=who)
+        tried = True
+        longest[members.start + who, own] = torch.maximum(shortest, found.to(shortest))
     return longest, tried
 
 

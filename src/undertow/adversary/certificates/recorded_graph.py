@@ -21,6 +21,10 @@ from torch.utils._pytree import tree_flatten
 __all__ = ["Recorded", "UnreadableError", "record"]
 
 
+# what they are given says only of what kind their result is
+_CONSTANTS = frozenset(("new_ones", "new_zeros", "new_full", "ones_like", "zeros_like", "full_like"))
+
+
 class UnreadableError(Exception):
     """A sentence that says why a network cannot be read for a proof."""
 
@@ -51,8 +55,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         given = [part for part in tree_flatten((args, kwargs))[0] if isinstance(part, Tensor)]
-        involved = any(id(part) in self.depends for part in given)
         name = func._schema.name.split("::")[1]
+        involved = name not in _CONSTANTS and any(id(part) in self.depends for part in given)
         if involved and name in ("_local_scalar_dense", "item", "is_nonzero", "equal"):
             raise UnreadableError(
                 "it branches on the values of its input, so other inputs may take another way"

@@ -14,6 +14,7 @@ value there, and so leaves the smallest area between line and curve. Cutting pla
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -138,8 +139,11 @@ def slope_range(curve: Curve, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor
     >>> slope_range(curve_of("relu"), torch.tensor([-1.0, 1.0]), torch.tensor([3.0, 3.0]))
     (tensor([0., 1.]), tensor([1., 1.]))
     """
+    unknown = low.isnan() | high.isnan()  # of which comparisons would name a piece
     ends = curve.slope(low), curve.slope(high)
-    least, most = torch.minimum(*ends), torch.maximum(*ends)
+    least, most = (
+        torch.where(unknown, math.nan, side) for side in (torch.minimum(*ends), torch.maximum(*ends))
+    )
     for index, place in enumerate(curve.breaks):
         inside = (low <= place) & (high >= place)
         where = torch.full_like(low, place)
@@ -148,7 +152,7 @@ def slope_range(curve: Curve, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor
             least = torch.where(inside, torch.minimum(least, side.to(least)), least)
             most = torch.where(inside, torch.maximum(most, side.to(most)), most)
     if curve.error is not None:
-        margin = 64 * _EPS * (1 + torch.maximum(least.abs(), most.abs()))
+        margin = curve.slope_error * (1 + torch.maximum(least.abs(), most.abs()))
         least, most = least - margin, most + margin
     return least, most
 

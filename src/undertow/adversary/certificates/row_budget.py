@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import torch
+from torch import Tensor
 
-__all__ = ["row_entries", "worthwhile"]
+__all__ = ["in_parts", "row_entries", "worthwhile"]
 
-_ARRAYS = 256  # of the size of one array of rows that an ascent holds at once, at most about
+Found = TypeVar("Found")
+_ARRAYS = 64  # of the size of one array of rows that an ascent holds at once, at most about
 _SMALL = 2**22  # entries, 32 MiB: beyond that a CPU's caches make nothing faster
 _WORK = {
     "cpu": 2e9,
@@ -21,10 +26,36 @@ def row_entries(device: torch.device) -> int:
     True
     """
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return max(2**16, (free + cached) // (8 * _ARRAYS))
+        free, total = torch.cuda.mem_get_info(device)
+        reserved = torch.cuda.memory_reserved(device)
+        # a process may have been allowed a share of the memory alone
+        share = int(torch.cuda.get_per_process_memory_fraction(device) * total)
+        room = min(free, max(0, share - reserved)) + reserved - torch.cuda.memory_allocated(device)
+        return max(2**16, room // (8 * _ARRAYS))
     return max(2**16, min(_SMALL, _available() // (8 * _ARRAYS)))
+
+
+def in_parts(index: Tensor, size: int, work: Callable[[Tensor], Found]) -> list[Found]:
+    """``work`` of the entries of an index, so many at a time; half as many once a GPU's memory does not hold them.
+
+    >>> in_parts(torch.arange(5), 2, lambda part: part.tolist())
+    [[0, 1], [2, 3], [4]]
+    """
+    found: list[Found] = []
+    first, size = 0, max(1, size)
+    while first < len(index):
+        part = index[first : first + size]
+        try:
+            found.append(work(part))
+        except torch.OutOfMemoryError:
+            if len(part) == 1:
+                raise
+            size = len(part) // 2
+        else:
+            first += len(part)
+            continue
+        torch.cuda.empty_cache()  # outside of the handler, which keeps alive what did not fit
+    return found
 
 
 def worthwhile(device: torch.device) -> float:

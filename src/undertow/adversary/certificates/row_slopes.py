@@ -6,49 +6,23 @@ Where also Σ_i w_i (z_i − ẑ_i)² ≤ ρ² is known, weak duality gives for 
     h = −λρ²/2 + Σ_i min_{l_i ≤ t ≤ u_i} [c_i f(t) − g_i t + λ w_i (t − ẑ_i)²/2]:
 
 the added term is at most λρ²/2 on the ball, so that taking it off again leaves a lower bound. λ = 0 is the bound
-without the ball; with w = 1, no limits and the layer's own ball this is the bound of SDP-CROWN (Chiu et al. 2025). The
-interval is cut into pieces, on each of which f lies between two lines (one and the same for a kink), so that the
-minimum is at the vertex of a parabola or at an end of its piece. By the envelope theorem the derivatives by a and λ are
-those with t held fixed.
+without the ball; with w = 1, no limits and the layer's own ball this is the bound of SDP-CROWN (Chiu et al. 2025).
+`least_terms` has the minima.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from undertow.adversary.certificates.activation_curves import Curve
 from undertow.adversary.certificates.ball_coupling import BallCoupling
-from undertow.adversary.certificates.relaxations import LinePair, lines_around, lowest_offset
+from undertow.adversary.certificates.least_terms import CurvePiece, least_sum, least_terms
+from undertow.adversary.certificates.relaxations import LinePair, lowest_offset
 
-__all__ = ["CurvePiece", "RowSlopes", "pieces_of"]
-
-_PIECES = 4
-
-
-@dataclass(frozen=True, eq=False)
-class CurvePiece:
-    """Two lines around the curve from ``start`` to ``stop``, all of shape (B, *S)."""
-
-    start: Tensor
-    stop: Tensor
-    lines: LinePair
-
-    def taken(self, index: Tensor) -> CurvePiece:
-        """The pieces of these samples."""
-        return CurvePiece(self.start[index], self.stop[index], self.lines.taken(index))
-
-
-def pieces_of(curve: Curve, low: Tensor, high: Tensor) -> tuple[CurvePiece, ...]:
-    """The interval cut at the kink, where that is all there is to the curve; else into equal pieces."""
-    if curve.homogeneous:
-        cuts = [low, low.clamp(min=0).minimum(high), high]
-    else:
-        cuts = [low + (high - low) * (part / _PIECES) for part in range(_PIECES)] + [high]
-    return tuple(CurvePiece(start, stop, lines_around(curve, start, stop)) for start, stop in pairwise(cuts))
+__all__ = ["RowSlopes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +38,8 @@ class RowSlopes:
     pieces: tuple[CurvePiece, ...] = ()
     extra: Tensor | None = None
     """Added to g, of any sign: what limits that end at a kink allow to take off."""
+    lines: LinePair | None = None
+    """Of a kink at zero without pieces: rows of one sign have the slope chosen, and no constant; others the chord."""
 
     def taken(self, index: Tensor) -> RowSlopes:
         """The slopes of these samples."""
@@ -71,58 +47,69 @@ class RowSlopes:
         level = None if self.level is None else self.level[index]
         pieces = tuple(piece.taken(index) for piece in self.pieces)
         extra = None if self.extra is None else self.extra[index]
-        return RowSlopes(
-            self.curve, self.low[index], self.high[index], self.slope[index], coupling, level, pieces, extra
-        )
+        lines = None if self.lines is None else self.lines.taken(index)
+        limits = self.low[index], self.high[index]
+        return RowSlopes(self.curve, *limits, self.slope[index], coupling, level, pieces, extra, lines)
 
-    def backward(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows at the activation's input, the constant (B, K), and the size of its terms."""
-        back = rows * self.slope if self.extra is None else rows * self.slope + self.extra
-        low, high = self.low.unsqueeze(1), self.high.unsqueeze(1)
-        largest = torch.maximum(low.abs(), high.abs())
-        size = ((rows.abs() * (1 + self.slope.abs()) + back.abs()) * largest).flatten(2).sum(2)
-        if self.coupling is None or self.level is None:
-            if self.extra is not None:
-                terms = self._pieced(rows, back, torch.zeros_like(rows), torch.zeros_like(rows))
-                return back, terms.flatten(2).sum(2), size + terms.detach().abs().flatten(2).sum(2)
-            terms = rows.abs() * self._offsets(rows, low, high)
-            return back, terms.flatten(2).sum(2), size + terms.detach().abs().flatten(2).sum(2)
-        column = (*self.level.shape, *[1] * (rows.ndim - 2))
-        bend = self.level.reshape(column) * self.coupling.weight.unsqueeze(1)
-        terms = self._pieced(rows, back, bend, self.coupling.centre.unsqueeze(1))
-        paid = 0.5 * self.level * self.coupling.square.unsqueeze(1)
-        sizes = size + paid.abs() + terms.detach().abs().flatten(2).sum(2)
-        return back, terms.flatten(2).sum(2) - paid, sizes
+    def backward(self, rows: Tensor, *, sized: bool = True) -> tuple[Tensor, Tensor, Tensor | float]:
+        """Rows at the activation's input, the constant (B, K), and the size of its terms, if that is asked for."""
+        if self.lines is not None:
+            return self._beside_a_kink(rows, self.lines, sized=sized)
+        back = self._rows_before(rows)
+        if self.pieces:
+            constant = least_sum(rows, back, self.level, self.coupling, self.pieces)
+        else:
+            constant = (rows.abs() * self._offsets(rows)).flatten(2).sum(2)
+        if self.coupling is not None and self.level is not None:
+            constant = constant - 0.5 * self.level * self.coupling.square.unsqueeze(1)
+        return back, constant, self._size(rows.detach(), back.detach()) if sized else 0.0
+
+    def _beside_a_kink(
+        self, rows: Tensor, lines: LinePair, *, sized: bool
+    ) -> tuple[Tensor, Tensor, Tensor | float]:
+        """f(z) = max(l·z, r·z) ≥ a·z for every z and l ≤ a ≤ r, and f is below its chord; a minimum the other way."""
+        assert self.curve.ends is not None
+        left, right = (side.to(rows) for side in self.curve.ends[0])
+        convex = (right >= left).expand_as(self.low)
+        chord = torch.where(convex, lines.high_slope, lines.low_slope).unsqueeze(1)
+        offset = torch.where(convex, lines.high_offset, lines.low_offset).unsqueeze(1)
+        free = (rows >= 0) == convex.unsqueeze(1)
+        back = rows * torch.where(free, self.slope, chord)
+        constant = torch.where(free, 0.0, rows * offset).flatten(2).sum(2)
+        if not sized:
+            return back, constant, 0.0
+        largest = torch.maximum(self.low.abs(), self.high.abs()).unsqueeze(1)
+        terms = rows.abs() * (offset.abs() + (1 + self.slope.abs() + chord.abs()) * largest)
+        return back, constant, terms.detach().flatten(2).sum(2)
 
     def costs(self, rows: Tensor, values: Tensor) -> Tensor:
         """c·f(z) − (g·z + h) ≥ 0 of every neuron at the inputs z (B, *S) within the limits: what its line loses."""
-        back = rows * self.slope if self.extra is None else rows * self.slope + self.extra
-        z, nothing = values.unsqueeze(1), torch.zeros_like(rows)
-        return rows * self.curve.value(z) - back * z - self._pieced(rows, back, nothing, nothing)
+        back = self._rows_before(rows)
+        z = values.unsqueeze(1)
+        return rows * self.curve.value(z) - back * z - least_terms(rows, back, None, None, self.pieces)[0]
 
-    def _offsets(self, rows: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    def _rows_before(self, rows: Tensor) -> Tensor:
+        return rows * self.slope if self.extra is None else rows * self.slope + self.extra
+
+    def _size(self, rows: Tensor, back: Tensor) -> Tensor:
+        """The sum of the sizes of all terms of the constant, and of what they are the difference of."""
+        largest = torch.maximum(self.low.abs(), self.high.abs()).unsqueeze(1)
+        size = ((rows.abs() * (1 + self.slope.detach().abs()) + back.abs()) * largest).flatten(2).sum(2)
+        if self.pieces:
+            terms = least_terms(rows, back, self.level, self.coupling, self.pieces)[0]
+        else:
+            terms = rows * self._offsets(rows)
+        size = size + terms.detach().abs().flatten(2).sum(2)
+        if self.coupling is None or self.level is None:
+            return size
+        return size + 0.5 * (self.level * self.coupling.square.unsqueeze(1)).detach().abs()
+
+    def _offsets(self, rows: Tensor) -> Tensor:
         """min ±f(t) ∓ a·t, the sign that of the row."""
-        low, high = low.expand_as(self.slope), high.expand_as(self.slope)
+        low, high = self.low.unsqueeze(1).expand_as(self.slope), self.high.unsqueeze(1).expand_as(self.slope)
         slope = self.slope.detach()
         with torch.no_grad():
             below, at_below = lowest_offset(self.curve, 1, slope, low, high)
             above, at_above = lowest_offset(self.curve, -1, -slope, low, high)
         moved = self.slope - slope
         return torch.where(rows >= 0, below - at_below * moved, above + at_above * moved)
-
-    def _pieced(self, rows: Tensor, back: Tensor, bend: Tensor, centre: Tensor) -> Tensor:
-        """min over the pieces of (c·d − g)·t + c·b + λw(t − ẑ)²/2, with d·t + b the piece's line on the side of c."""
-        up = rows >= 0
-        found: Tensor | None = None
-        for piece in self.pieces:
-            lines = piece.lines
-            side = torch.where(up, lines.low_slope.unsqueeze(1), lines.high_slope.unsqueeze(1))
-            offset = torch.where(up, lines.low_offset.unsqueeze(1), lines.high_offset.unsqueeze(1))
-            tilt = rows * side - back
-            with torch.no_grad():
-                at = centre - tilt / bend.clamp(min=1e-300)
-                at = torch.minimum(torch.maximum(at, piece.start.unsqueeze(1)), piece.stop.unsqueeze(1))
-            value = tilt * at + rows * offset + 0.5 * bend * (at - centre) ** 2
-            found = value if found is None else torch.minimum(found, value)
-        assert found is not None
-        return found

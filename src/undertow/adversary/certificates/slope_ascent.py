@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from undertow.adversary.certificates.ball_bounds import BallBounds
 from undertow.adversary.certificates.ball_coupling import BallCoupling
-from undertow.adversary.certificates.linear_bounds import BallBounds, LinearBounds
+from undertow.adversary.certificates.least_terms import pieces_of
+from undertow.adversary.certificates.linear_bounds import LinearBounds
+from undertow.adversary.certificates.lower_bounds import LowerBounds
+from undertow.adversary.certificates.node_bounds import Relaxation
 from undertow.adversary.certificates.operations import CurveOf
 from undertow.adversary.certificates.relaxations import LinePair, slope_range
-from undertow.adversary.certificates.row_slopes import RowSlopes, pieces_of
+from undertow.adversary.certificates.row_slopes import RowSlopes
 
-__all__ = ["ascended_bounds"]
+__all__ = ["ChosenSlopes", "ascended_bounds"]
 
 _RATE = 0.1
 _DECAY = 0.97
+_LOOK = 5  # steps between two looks at whether all is proved
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenSlopes:
+    """What an ascent ended with: slopes (B, K, *S), and logarithms (B, K) of multipliers in units of their start.
+
+    NaN where nothing is known.
+    """
+
+    slopes: dict[int, Tensor]
+    levels: dict[int, Tensor]
 
 
 def ascended_bounds(
@@ -29,61 +46,111 @@ def ascended_bounds(
     steps: int,
     until: float = math.inf,
     at: int | None = None,
-) -> Tensor:
-    """Lower bounds (B, K) of rows·scores, or of rows·value of the operation ``at``, with all slopes before it free.
+    start: ChosenSlopes | None = None,
+) -> tuple[LowerBounds, ChosenSlopes | None]:
+    """Lower bounds of rows·scores, or of rows·value of the operation ``at``, with all slopes before it free.
 
-    Every row and neuron has a slope of its own, every row and layer a multiplier of the ball; each choice is a bound,
-    and of all that are tried the best is kept. Adam, in units of each activation's range of slopes; it ends where all
-    bounds exceed ``until``.
+    Every row and neuron has a slope of its own, every row and layer a multiplier of the ball. Adam, without a care for
+    rounding; it begins at ``start``, if that is known, and ends where all bounds exceed ``until``. Each choice is a
+    bound: the best of every row is then proved, rounding included.
     """
     output = bounds.graph.output if at is None else at
-    best, _ = bounds.backward(ball, rows, output)
     starts = _starts(bounds, ball, rows, couplings, output)
-    if not starts or steps == 0 or bool((best > until).all()):
-        return best
-    slopes = {index: start.slope.clone().requires_grad_(True) for index, start in starts.items()}
-    levels = {
-        index: torch.zeros_like(start.level).requires_grad_(True)
-        for index, start in starts.items()
-        if start.level is not None
-    }
-    ranges = {index: slope_range(start.curve, start.low, start.high) for index, start in starts.items()}
-    optimiser = _optimiser(slopes, levels, ranges)
+    if not starts or steps == 0:
+        return bounds.backward(ball, rows, output), None
+    free = _Free.beginning(starts, start)
+    best, chosen = torch.full_like(rows.flatten(2)[..., 0], -math.inf), free.copied()
+    optimiser = torch.optim.Adam(free.groups(), betas=(0.9, 0.99), fused=True)
     for step in range(steps):
-        tried = BallBounds(ball.x, ball.eps, ball.limits, ball.sizes, dict(ball.relaxations))
-        for index, start in starts.items():
-            level = None if start.level is None else start.level * levels[index].exp()
-            tried.relaxations[index] = replace(start, slope=slopes[index], level=level)
-        with torch.enable_grad():
-            found, _ = bounds.backward(tried, rows, output)
-            loss = -torch.where(found.isfinite(), found, 0.0).sum()
-        best = torch.maximum(best, found.detach())
-        if step + 1 == steps or bool((best > until).all()):
+        last = step + 1 == steps
+        with torch.set_grad_enabled(not last):
+            tried = ball.relaxed_by(free.relaxations(starts))
+            value = bounds.backward(tried, rows, output, proof=False).lower
+        better = value.detach() > best
+        best = torch.where(better, value.detach(), best)
+        chosen = chosen.replaced(better, free)
+        if last or (until < math.inf and step % _LOOK == 0 and bool((best > until).all())):
             break
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.where(value.isfinite(), -value, 0.0).sum().backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         for group in optimiser.param_groups:
             group["lr"] *= _DECAY
-        with torch.no_grad():
-            for index, slope in slopes.items():
-                least, most = ranges[index]
-                slope.copy_(torch.minimum(torch.maximum(slope, least.unsqueeze(1)), most.unsqueeze(1)))
-    return best
+        free.keep_within()
+    proved = ball.relaxed_by(chosen.relaxations(starts))
+    return bounds.backward(proved, rows, output), chosen.slopes()
 
 
-def _optimiser(
-    slopes: dict[int, Tensor],
-    levels: dict[int, Tensor],
-    ranges: dict[int, tuple[Tensor, Tensor]],
-) -> torch.optim.Adam:
-    def width(index: int) -> float:
-        least, most = ranges[index]
-        return float((most - least).amax().clamp(min=1e-12))
+@dataclass(frozen=True, eq=False)
+class _Free:
+    """What an ascent changes, by operation: each slope as a share of the activation's range, and log multipliers.
 
-    groups = [{"params": [slope], "lr": _RATE * width(index)} for index, slope in slopes.items()]
-    groups += [{"params": [level], "lr": 2 * _RATE} for level in levels.values()]
-    return torch.optim.Adam(groups, betas=(0.9, 0.99))
+    So a step is as long for every neuron as its range is wide, whatever others in the batch are like.
+    """
+
+    shares: dict[int, Tensor]
+    levels: dict[int, Tensor]
+    ranges: dict[int, tuple[Tensor, Tensor]]
+
+    @staticmethod
+    def beginning(starts: dict[int, RowSlopes], known: ChosenSlopes | None) -> _Free:
+        found = _Free({}, {}, {})
+        for index, own in starts.items():
+            least, most = (side.unsqueeze(1) for side in slope_range(own.curve, own.low, own.high))
+            width = most - least
+            slope = own.slope
+            if known is not None and index in known.slopes:
+                slope = torch.where(known.slopes[index].isnan(), slope, known.slopes[index])
+            share = torch.where(width > 0, (slope - least) / torch.where(width > 0, width, 1.0), 0.0)
+            found.shares[index] = share.clamp(0, 1).requires_grad_(True)
+            found.ranges[index] = least, width
+            if own.level is not None:
+                level = torch.zeros_like(own.level)
+                if known is not None and index in known.levels:
+                    level = torch.nan_to_num(known.levels[index], nan=0.0)
+                found.levels[index] = level.requires_grad_(True)
+        return found
+
+    def groups(self) -> list[dict[str, Any]]:
+        """For the optimiser: what is free, and how far one step goes."""
+        shares: list[dict[str, Any]] = [{"params": [*self.shares.values()], "lr": _RATE}]
+        return shares + [{"params": [*self.levels.values()], "lr": 2 * _RATE}] * bool(self.levels)
+
+    def copied(self) -> _Free:
+        shares, levels = (
+            {at: one.detach().clone() for at, one in part.items()} for part in (self.shares, self.levels)
+        )
+        return _Free(shares, levels, self.ranges)
+
+    def replaced(self, better: Tensor, by: _Free) -> _Free:
+        """The same, with those of others in the rows (B, K) where that is better."""
+
+        def mixed(old: Tensor, new: Tensor) -> Tensor:
+            where = better.reshape(*better.shape, *[1] * (old.ndim - 2))
+            return torch.where(where, new.detach(), old)
+
+        shares = {at: mixed(one, by.shares[at]) for at, one in self.shares.items()}
+        return _Free(shares, {at: mixed(one, by.levels[at]) for at, one in self.levels.items()}, self.ranges)
+
+    def slopes(self) -> ChosenSlopes:
+        return ChosenSlopes({index: self._slope(index) for index in self.shares}, self.levels)
+
+    def _slope(self, index: int) -> Tensor:
+        least, width = self.ranges[index]
+        return torch.addcmul(least, width, self.shares[index])
+
+    def relaxations(self, starts: dict[int, RowSlopes]) -> dict[int, Relaxation]:
+        found: dict[int, Relaxation] = {}
+        for index, own in starts.items():
+            level = None if own.level is None else own.level * self.levels[index].exp()
+            found[index] = replace(own, slope=self._slope(index), level=level)
+        return found
+
+    @torch.no_grad()
+    def keep_within(self) -> None:
+        """Other slopes are bounds too, and worse ones."""
+        for share in self.shares.values():
+            share.clamp_(0, 1)
 
 
 def _starts(
@@ -111,5 +178,8 @@ def _starts(
             level = (share.flatten(2).sum(2) / coupling.square.clamp(min=1e-300).unsqueeze(1)).sqrt()
             level = level.clamp(min=1e-30, max=math.inf)
         pieces = () if coupling is None else pieces_of(operation.curve, low, high)
-        found[index] = RowSlopes(operation.curve, low, high, slope.detach(), coupling, level, pieces)
+        kink = lines if coupling is None and operation.curve.homogeneous else None
+        found[index] = RowSlopes(
+            operation.curve, low, high, slope.detach(), coupling, level, pieces, lines=kink
+        )
     return found

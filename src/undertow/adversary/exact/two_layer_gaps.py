@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from undertow.adversary.certificates.linear_bounds import affine_rows
+from undertow.adversary.certificates.carried_rows import affine_rows
 from undertow.adversary.certificates.network_graph import NetworkGraph
 from undertow.adversary.certificates.operations import AffineMap, CurveOf, InputValue, Operation
 

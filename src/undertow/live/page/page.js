@@ -322,7 +322,7 @@ function evidence(row) {
 
 function verdictRow(row) {
   const [verdict, text] = isOpen(row) ? ["open", "… so far"] : [row.verdict, `${MARKS[row.verdict] ?? CHECKS[row.verdict] ?? ""} ${row.verdict}`];
-  const asides = [row.note, row.check ? `a check, not counted${typeof row.check === "string" ? `: ${row.check}` : ""}` : "", row.hindsight ? `its line was drawn after a look at its records: ${row.hindsight}` : ""];
+  const asides = [row.note, row.check ? `a check, not counted${typeof row.check === "string" ? `: ${row.check}` : ""}` : "", row.hindsight ? `settled after a look at its records: ${row.hindsight}` : ""];
   return element("div", { className: "row verdict" },
     element("span", { className: "badge", "data-verdict": verdict, text }),
     element("div", {},

@@ -25,6 +25,7 @@ __all__ = [
     "measured",
     "present",
     "side_by_side",
+    "smallest",
     "split_key",
     "stacked",
 ]
@@ -169,6 +170,11 @@ def compared(
 def largest(table: polars.DataFrame, *axes: str) -> polars.DataFrame:
     """The rows at the largest value of an axis, or of several."""
     return table.filter(polars.col(axis) == polars.col(axis).max() for axis in axes)
+
+
+def smallest(table: polars.DataFrame, axis: str) -> polars.DataFrame:
+    """The rows at the smallest value of an axis."""
+    return table.filter(polars.col(axis) == polars.col(axis).min())
 
 
 def split_key(table: polars.DataFrame, into: Sequence[str], *, at: str = ":") -> polars.DataFrame:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["after_training_on_test", "gradient_descent", "robustness_beside", "two_layer"]
+__all__ = [
+    "after_training_on_test",
+    "down_log_loss",
+    "fully_connected",
+    "gradient_descent",
+    "robustness_beside",
+    "two_layer",
+]
 
 
 def two_layer(width: int, std: float, *, bias_std: float | None = None, **more: Any) -> dict[str, Any]:
@@ -15,6 +23,31 @@ def two_layer(width: int, std: float, *, bias_std: float | None = None, **more: 
     """
     start = {"name": "gaussian", "std": std, **({} if bias_std is None else {"bias": bias_std})}
     return {"name": "two-layer", "width": width, "init": start, **more}
+
+
+def fully_connected(widths: Sequence[int], std: float, **more: Any) -> dict[str, Any]:
+    """Hidden layers of these widths, one logit, and a Gaussian start.
+
+    >>> fully_connected([16], 0.1)
+    {'name': 'mlp', 'widths': [16], 'outputs': 1, 'init': {'name': 'gaussian', 'std': 0.1}}
+    """
+    return {
+        "name": "mlp",
+        "widths": list(widths),
+        "outputs": 1,
+        "init": {"name": "gaussian", "std": std},
+        **more,
+    }
+
+
+def down_log_loss(epochs: int, stop: float, **more: Any) -> dict[str, Any]:
+    """Steps along −∇log 𝓛 of the logistic loss in float64, until it is below 10^stop; ``more`` says which steps.
+
+    >>> down_log_loss(100, -30.0)["stop_below"]
+    -30.0
+    """
+    common = {"epochs": epochs, "loss": "logistic", "dtype": "float64", "objective": "log-loss"}
+    return {**common, "stop_below": stop, **more}
 
 
 def gradient_descent(

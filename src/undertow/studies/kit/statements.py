@@ -119,7 +119,7 @@ class Claims(_Stated[Claim]):
             parts: Other parts than those of the topic.
             figure: The figure that shows it.
             check: Why it cannot fail unless something is broken, where that is so.
-            hindsight: Why its line was drawn after a look at its records, where that is so; "" where it was not.
+            hindsight: What of it (a line, a rate, a size) was settled after a look at its records; "" if nothing was.
             given: What the test is given besides the records.
         """
 

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import polars
 
 from undertow.core.errors import InputError
-from undertow.studies.kit.readings import measured, side_by_side
+from undertow.studies.kit.readings import interpolated, measured, side_by_side
 
-__all__ = ["against_loss", "fallen", "with_time"]
+__all__ = ["against_loss", "fallen", "levelled", "with_power_law", "with_time"]
 
+_LEVELS = tuple(10 ** (place / 20) for place in range(-6, 81))
 SMALL_LOSS = math.log10(math.log(2))
 """t0: the theorem's first moment, where the summed logistic loss falls below log 2."""
 
@@ -35,9 +36,37 @@ def against_loss(
 
 
 def with_time(table: polars.DataFrame, frame: polars.DataFrame, *, by: Sequence[str]) -> polars.DataFrame:
-    """The same with ``log_time`` = log Σ η of the effective steps."""
-    times = measured(frame, "steps", "log_time", what="the time t = Σ η")
-    return table.join(times.select(*by, "step", log_time="value"), on=[*by, "step"])
+    """The same with ``log_time`` = log t, t = Σ η of the effective steps −η ∇𝓛.
+
+    Records have the steps −η ∇(𝓛/n) that training takes: their η is n times that, and n tells both losses apart.
+    """
+    rows = side_by_side(frame, "steps", by=[*by, "step"], what="the time t = Σ η").drop_nulls("log_time")
+    summed = measured(frame, "margins", "log10-loss").select(*by, "step", summed="value")
+    log_n = math.log(10) * (polars.col("summed") - polars.col("log10_loss"))
+    times = rows.join(summed, on=[*by, "step"]).select(*by, "step", log_time=polars.col("log_time") - log_n)
+    return table.join(times, on=[*by, "step"])
+
+
+def with_power_law(table: polars.DataFrame, x: str, power: float, *, kind: str) -> polars.DataFrame:
+    """Curves (columns seed, x, ``kind`` and value) and c x^power, called ``kind``, through their first mean."""
+    places = table.select(x).unique().sort(x)
+    first = table.filter(polars.col(x) == polars.col(x).min())
+    law = first["value"].mean() * (polars.col(x) / places[x][0]) ** power
+    line = places.with_columns(value=law, kind=polars.lit(kind), seed=first["seed"][0])
+    return polars.concat([table, line.cast({"seed": table["seed"].dtype}).select(table.columns)])
+
+
+def levelled(table: polars.DataFrame, *kinds: str, within: Sequence[str] = ()) -> polars.DataFrame:
+    """Means over ``within`` of every seed's values at common levels of ``fallen``, for curves told apart by ``kinds``.
+
+    A level that some networks of a kind have not reached, or passed before their first reading, is left out: its mean
+    would be one of others.
+    """
+    found = interpolated(table, _LEVELS, by=["seed", *kinds, *within], x="fallen")
+    found = found.filter(polars.col("value").is_finite())
+    found = found.with_columns(count=polars.len().over(*kinds, "fallen"))
+    whole = found.filter(polars.col("count") == polars.col("count").max().over(kinds))
+    return whole.group_by("seed", *kinds, "fallen").agg(polars.col("value").mean()).sort(*kinds, "fallen")
 
 
 def fallen(table: polars.DataFrame, value: str, *, by: Sequence[str]) -> polars.DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ATTACKERS", "DECAY", "NORMS", "RULES", "SEEDS", "Rule", "parts_of", "trained_by"]
+__all__ = ["ATTACKERS", "DECADES", "DECAY", "NORMS", "RULES", "SEEDS", "Rule", "parts_of", "trained_by"]
 
 SEEDS = {"smoke": list(range(6)), "laptop": list(range(10)), "paper": list(range(20))}
 """Every seed is a problem of its own, and a batch of its own; six are the fewest that decide."""
@@ -40,22 +40,22 @@ RULES = {
     "coordinate": Rule("coordinate descent", "1", {"name": "coordinate-descent"}, 10.0),
     "spectral": Rule("spectral descent", "spectral", {"name": "spectral-descent"}, 3.0),
     "adam": Rule("Adam", "inf", _ADAM, 0.3, remembers=True, longer=6),
-    "signum": Rule("Signum", "inf", {"name": "sign-descent", "momentum": 0.9}, 1.0, remembers=True, longer=2),
+    "signum": Rule("Signum", "inf", {"name": "sign-descent", "momentum": 0.9}, 1.0, remembers=True, longer=4),
     "muon": Rule("Muon", "spectral", {"name": "muon"}, 1.0, remembers=True, longer=4),
     "momentum": Rule("momentum", "2", {"name": "heavy-ball", "momentum": 0.9}, 3.0),
     "uncorrected": Rule(
         "uncorrected Adam", "inf", {**_ADAM, "bias_correction": False}, 0.3, remembers=True, longer=2
     ),
-    "adamw": Rule(
-        "AdamW", "inf", {**_ADAM, "name": "adamw", "weight_decay": DECAY}, 1.0, remembers=True, longer=2
-    ),
-    "polar": Rule("exact Muon", "spectral", {"name": "muon", "exact": True}, 1.0, remembers=True, longer=4),
+    "adamw": Rule("AdamW", "inf", {**_ADAM, "name": "adamw", "weight_decay": DECAY}, 1.0, remembers=True),
+    "polar": Rule("exact Muon", "spectral", {"name": "muon", "exact": True}, 1.0, remembers=True, longer=2),
 }
 """By the endings of the parts. Rates were chosen on problems beside the study's (benchmarks/tune_rates.py)."""
 NORMS = {"1": "L1", "2": "L2", "inf": "L∞", "spectral": "the spectral norm"}
 """What norms are called in sentences."""
 ATTACKERS = {"1": "sign", "2": "gd", "inf": "coordinate"}
 """Who is said to protect against whom: attacker → rule."""
+DECADES = tuple(10**power for power in range(6))
+"""Where axes of steps have a line: more would fill small panels."""
 
 
 def trained_by(name: str, steps: int, *, loss: str, rate: float | None = None, **more: Any) -> dict[str, Any]:

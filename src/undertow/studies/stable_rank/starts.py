@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from undertow.studies.kit.settings import two_layer
+from undertow.studies.kit.study import Scale
 
 __all__ = [
     "ACTIVATIONS",
     "INIT_SCALES",
+    "IN_SPAN",
     "ONE_DRAW",
     "TEN_SEEDS",
     "at_rest",
@@ -17,6 +19,7 @@ __all__ = [
     "glorot_start",
     "mixture",
     "start_axis",
+    "starts",
     "trained_head",
 ]
 
@@ -27,9 +30,18 @@ ONE_DRAW: tuple[dict[str, int], dict[str, int], dict[str, int]] = ({"seed": 0}, 
 """By scale: in seconds all seeds have the same points, and train as one batch; elsewhere each has its own."""
 
 
+IN_SPAN = {"coordinates": "span"}
+"""Training where there are fewer samples than inputs: in their span, equal up to rounding and many times faster."""
+
+
 def mixture(d: int, own: Mapping[str, int]) -> dict[str, Any]:
     """Ten points x = yμ + z of the report, in d dimensions."""
     return {"name": "kou-mixture", "n": 10, "d": d, "sigma_p": 0.01, "sigma_e": 1.0, **own}
+
+
+def starts(scale: Scale) -> list[float]:
+    """The five scales of the start; in seconds the smallest, the middle and the largest."""
+    return list(INIT_SCALES[::2] if scale == "smoke" else INIT_SCALES)
 
 
 def start_axis(variant: str) -> str:
@@ -54,8 +66,8 @@ def glorot_start(model: Mapping[str, Any]) -> dict[str, Any]:
     return {**model, "init": {"name": "glorot-uniform"}, "activation": "leaky-relu"}
 
 
-def at_rest(alpha: float, log10_loss: float, *, trained: bool = False) -> dict[str, Any]:
-    """Gradient descent on log L down to a loss that is as good as zero: steps α/L as the loss-based rule has them.
+def at_rest(alpha: float, decades: int, *, trained: bool = False, epochs: int = 50_000) -> dict[str, Any]:
+    """Gradient descent on log L so many decades down: steps α/L as the loss-based rule has them.
 
     α does not grow here: with growth the rule takes strides in which margins never become equal. The first
     frame is above the loss of any start: from log 2 the rule would take back every epoch of a start that is worse. With
@@ -65,9 +77,10 @@ def at_rest(alpha: float, log10_loss: float, *, trained: bool = False) -> dict[s
     return {
         "optimizer": "gd",
         "learning_rate": alpha,
-        "epochs": 20_000,
+        "epochs": epochs,
         **head,
         "dtype": "float64",
+        **IN_SPAN,
         "rate": {"name": "loss-based", "growth": 1.0, "frame_at_start": 30.0},
-        "stop_below": log10_loss,
+        "stop_below": -float(decades),
     }

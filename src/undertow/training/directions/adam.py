@@ -93,17 +93,11 @@ class Adam(Direction):
 
         counts = memory["steps"].float()
         for member in range(len(rates)):
-            own = [
-                [tensors[member] for tensors in kind]
-                for kind in (
-                    [weights[name] for name in gradients],
-                    list(gradients.values()),
-                    [memory[f"first.{name}"] for name in gradients],
-                    [memory[f"second.{name}"] for name in gradients],
-                )
-            ]
             torch._fused_adam_(
-                *own,
+                [weights[name][member] for name in gradients],
+                [gradient[member] for gradient in gradients.values()],
+                [memory[f"first.{name}"][member] for name in gradients],
+                [memory[f"second.{name}"][member] for name in gradients],
                 [],
                 [counts[member]] * len(gradients),
                 lr=rates[member],

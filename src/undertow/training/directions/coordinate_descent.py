@@ -49,5 +49,6 @@ class CoordinateDescent(Direction):
         }
         counts = [each.flatten(1).abs().sum(1) for each in steepest.values()]
         share = sum(counts[1:], counts[0])
+        share = share.where(~largest.isnan(), largest)  # where no entry is the largest, the weights say so
         for name, each in steepest.items():
             move(weights[name], divided(each, share), rates)

@@ -104,4 +104,4 @@ def largest_entry(gradients: Mapping[str, Tensor]) -> Tensor:
 
 def divided(value: Tensor, by: Tensor) -> Tensor:
     """value/by for each network; 0 where the divisor is 0."""
-    return value / per_member(by.where(by > 0, by.new_ones(())), value)
+    return value / per_member(by.where(by != 0, by.new_ones(())), value)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
+from undertow.core.polar_factor import polar_factor
 from undertow.core.sections import Count, Fraction, NonNegative, Positive, Switch
 from undertow.training.directions.adam import Adam
 from undertow.training.directions.direction import Direction, Memory, buffers, divided, move
-from undertow.training.directions.spectral import polar_factor
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -49,4 +49,5 @@ class SignDescent(Direction):
             followed = gradient
             if self.momentum:
                 followed = memory[f"momentum.{name}"].lerp_(gradient, 1 - self.momentum)
-            move(weights[name], followed.sign().add_(weights[name], alpha=self.weight_decay), rates)
+            signs = followed.sign().where(~followed.isnan(), followed)  # torch calls the sign of NaN 0
+            move(weights[name], signs.add_(weights[name], alpha=self.weight_decay), rates)

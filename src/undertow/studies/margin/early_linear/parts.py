@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale
+from undertow.studies.kit.settings import down_log_loss, two_layer
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
@@ -14,7 +15,7 @@ _SIZES = by_scale(
     n=(40, 200, 5000),
     width=(20, 50, 300),
     starts=([0.001, 1.0], [0.001, 0.1, 1.0], [0.0001, 0.01, 1.0]),
-    steps=(50, 200, 1000),
+    steps=(20, 200, 1000),
     stop=(-5.0, -30.0, -100.0),
     epochs=(1500, 10000, 100000),
 )
@@ -23,33 +24,15 @@ _SIZES = by_scale(
 def slab_margin(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     """Steps η = α/𝓛 of the whole batch, which at first, where 𝓛 is near its start, are plain gradient descent."""
     size = _SIZES[scale]
+    basin = {"name": "margin-basin", "steps": size.steps, "every": "end"}
+    built = {"name": "coordinate-margin", "every": "end", "only": {"std": size.starts[0]}}
     return {
         "data": {"name": "slabs", "n": size.n, "d": size.d, "pieces": 3, "margin": 0.1},
-        "model": {
-            "name": "two-layer",
-            "width": size.width,
-            "init": {"name": "gaussian", "std": size.starts[0]},
-            "bias": "hidden",
-            "head": "gaussian",
-        },
-        "training": {
-            "optimizer": "normalised-gd",
-            "learning_rate": 0.05,
-            "epochs": size.epochs,
-            "loss": "logistic",
-            "dtype": "float64",
-            "objective": "log-loss",
-            "stop_below": size.stop,
-        },
-        "probe": {
-            "measures": [
-                "margins",
-                "linear-likeness",
-                {"name": "margin-basin", "steps": size.steps, "every": "end"},
-            ],
-            "every": "log",
-        },
+        "model": two_layer(size.width, size.starts[0], bias="hidden", head="gaussian"),
+        "training": down_log_loss(size.epochs, size.stop, optimizer="normalised-gd", learning_rate=0.05),
+        "probe": {"measures": ["margins", "linear-likeness", basin, built], "every": "log"},
         "grid": {"std": size.starts, "seed": list(range(10))},
+        "own_data": True,
     }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars
 
 from undertow.core.errors import InputError
 from undertow.studies.kit.claim import CORRELATION, POSITIVE, SHARE, Finding
 from undertow.studies.kit.per_seed import by_value, mean, per_seed, slopes, verdict
-from undertow.studies.kit.readings import after_training, largest, split_key
+from undertow.studies.kit.readings import after_training, largest, present, smallest, split_key
 from undertow.studies.kit.statements import Claims
 from undertow.studies.margin.curves_of_loss import against_loss
 
@@ -16,6 +18,7 @@ __all__ = ["CLAIMS", "beside_robust", "radii_over_training", "slopes_of_radii"]
 _FRAGILE, _NEARLY, _AVERAGED = 0.5, 0.1, 0.95
 _OURS = "Li 2024 talk, Robustness, against Frei et al. 2023 and Vardi et al. 2022 (ours)"
 CLAIMS = Claims(_OURS, figure="radius-by-loss")
+beside = partial(CLAIMS.add, parts=("clusters-trained", "robust"))
 
 
 @CLAIMS.add(
@@ -27,48 +30,33 @@ CLAIMS = Claims(_OURS, figure="radius-by-loss")
 def helps(frame: polars.DataFrame) -> Finding:
     """Per seed the slope of log radius on log log 1/𝓛 after t0, mean over clusters, points and starts."""
     found = slopes_of_radii(radii_over_training(frame))
-    axes = [axis for axis in ("k", "n", "std") if axis in found.columns]
-    told = [f"by {axis}: {by_value(found, axis)}" for axis in axes]
+    told = [f"by {axis}: {by_value(found, axis)}" for axis in present(found, ("k", "n", "std"))]
     return verdict(found, above=0.0, note=["effect: slope of log radius on log log 1/𝓛", *told])
 
 
-@CLAIMS.add(
-    "M-s.fragile",
-    "On many clusters networks near a KKT point are far less robust than f_robust.",
-    parts=("clusters-trained", "robust"),
-)
+@beside("M-s.fragile", "On many clusters networks near a KKT point are far less robust than f_robust.")
 def fragile(frame: polars.DataFrame) -> Finding:
     """Per seed the radius at the end over f_robust's, at the largest k."""
     last = beside_robust(frame)
-    residual = mean(last["residual"])
-    note = f"effect: exact radius over f_robust's at the end, largest k; KKT residual there {residual:.2g}; all k: "
-    return verdict(
-        largest(last, "k"),
-        "ratio",
-        below=_FRAGILE,
-        within=POSITIVE,
-        note=note + by_value(last, "k", value="ratio"),
-    )
+    most = largest(last, "k")
+    note = [
+        f"effect: exact radius over f_robust's at the end, largest k; KKT residual {mean(last['residual']):.2g}",
+        f"all k: {by_value(last, 'k', value='ratio')}",
+    ]
+    return verdict(most, "ratio", below=_FRAGILE, within=POSITIVE, note=note)
 
 
-@CLAIMS.add(
-    "M-s.onset",
-    "Networks become fragile only once they are nearly KKT points.",
-    parts=("clusters-trained", "robust"),
-)
+@beside("M-s.onset", "Networks become fragile only once they are nearly KKT points.")
 def onset(frame: polars.DataFrame) -> Finding:
     """Per seed the share of networks, of those fragile at the end, that are nearly KKT when they are first fragile."""
     table = radii_over_training(frame.filter(polars.col("part") != "robust"))
     bar = _robust_radius(frame)
     by = _networks(table)
-    near = table.join(bar, on=["seed", "k", "n"]).filter(
-        polars.col("radius") < _FRAGILE * polars.col("robust")
-    )
+    both = table.join(bar, on=["seed", "k", "n"]).sort("fallen")
+    near = both.filter(polars.col("radius") < _FRAGILE * polars.col("robust"))
     if near.is_empty():
         raise InputError("no network is fragile: its radius stays above half of f_robust's")
-    first = (
-        near.sort("fallen").group_by(by, maintain_order=True).agg(polars.col("residual", "fallen").first())
-    )
+    first = near.group_by(by, maintain_order=True).agg(polars.col("residual", "fallen").first())
     early = first.with_columns(value=(polars.col("residual") < _NEARLY).cast(polars.Float64))
     every = set(frame["seed"].unique().to_list()) - set(early["seed"].unique().to_list())
     note = (
@@ -87,22 +75,17 @@ def onset(frame: polars.DataFrame) -> Finding:
 def averaged(frame: polars.DataFrame) -> Finding:
     """Per seed the smallest cosine of a neuron's change with its Σμ_j at the end, at the largest k; as F-e.change."""
     last = after_training(frame, "feature-coefficients")
-    table = last.filter(polars.col("key") == "aligned")
-    told = [
-        f"{key} by {axis}: {by_value(last.filter(polars.col('key') == key), axis)}"
-        for key in ("aligned", "cross_share")
-        for axis in ("k", "std")
-    ]
-    small = table.filter(polars.col("std") == polars.col("std").min())
+    own = {key: last.filter(polars.col("key") == key) for key in ("aligned", "cross_share")}
+    told = [f"{key} by {axis}: {by_value(own[key], axis)}" for key in own for axis in ("k", "std")]
+    small = smallest(own["aligned"], "std")
     note = ["effect: smallest cosine of a neuron's change with the sum of its class's centres", *told]
     return verdict(largest(small, "k"), over="min", above=_AVERAGED, within=CORRELATION, note=note)
 
 
-@CLAIMS.add(
+@beside(
     "M-p",
     "Margin and radius can disagree: there is a network with a smaller normalised margin and a larger radius.",
     source="Li 2024 talk, Margin and Robustness",
-    parts=("clusters-trained", "robust"),
     figure="margin-and-radius",
 )
 def disagree(frame: polars.DataFrame) -> Finding:
@@ -159,5 +142,5 @@ def beside_robust(frame: polars.DataFrame) -> polars.DataFrame:
 
 def _networks(table: polars.DataFrame) -> list[str]:
     """The axes that these networks have: records of several parts have columns that mean nothing to some."""
-    names = [name for name in ("seed", "k", "n", "std") if name in table.columns]
+    names = present(table, ("seed", "k", "n", "std"))
     return [name for name in names if not table[name].is_null().all()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import altair
 import polars
 
@@ -9,66 +11,41 @@ from undertow.drawing.axis import Axis
 from undertow.drawing.heat_map import HeatMap
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
-from undertow.studies.kit.readings import interpolated
 from undertow.studies.kit.statements import Figures
+from undertow.studies.margin.curves_of_loss import levelled
 from undertow.studies.margin.fragility.claims import beside_robust, radii_over_training, slopes_of_radii
 
 __all__ = ["FIGURES"]
 
 _PARTS = ("clusters-trained", "clusters-fixed", "orthogonal-trained", "orthogonal-fixed")
-_LEVELS = tuple(10 ** (place / 20) for place in range(-6, 61))
 FIGURES = Figures(parts=_PARTS)
 
 
 @FIGURES.add("radius-by-loss", "Exact radii of narrow networks as training goes on")
 def radius_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Radius over half the distance to the other class against log₁₀ 1/𝓛, a panel for each part."""
-    each = [
-        radii_over_training(frame.filter(polars.col("part") == part)).with_columns(
-            panel=polars.lit(part.replace("-", ", head "))
-        )
-        for part in _PARTS
-    ]
-    by = ["seed", "k", "n", "std", "panel"]
-    kept = [
-        own.with_columns(k=own["k"] if "k" in own.columns else polars.lit(0, dtype=polars.Int64))
-        for own in each
-    ]
-    table = polars.concat(
-        [own.select(*by, "fallen", value=polars.col("radius") / polars.col("half")) for own in kept]
-    )
-    shown = interpolated(table, _LEVELS, by=by, x="fallen").filter(polars.col("value").is_finite())
-    # A level that some networks have not reached, or passed before the first reading, would compare others.
-    count, panel = polars.len().over("panel", "std", "fallen"), ["panel", "std"]
-    shown = shown.with_columns(count=count).filter(
-        polars.col("count") == polars.col("count").max().over(panel)
-    )
-    shown = shown.group_by("seed", *panel, "fallen").agg(polars.col("value").mean())
+    table = _each_part(frame, radii_over_training)
+    table = table.with_columns(value=polars.col("radius") / polars.col("half"))
     return LinePlot(
         x="fallen",
         x_axis=Axis("log₁₀ 1/𝓛", log=True),
-        y="radius / half the distance to the other class",
+        y="radius / half the distance",
         colour="std",
         legend="start σ",
         column="panel",
         wrap=2,
         title="Training points, mean over clusters and points",
         size=(280, 180),
-    ).draw(shown.sort("panel", "std", "fallen"))
+    ).draw(levelled(table, "panel", "std", within=["k", "n"]))
 
 
 @FIGURES.add("slope-map", "Where training on helps and where it hurts")
 def slope_map(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The slope of log radius on log log 1/𝓛 by start and data, a map for each part: above 0 training on helps."""
-    found = []
-    for part in _PARTS:
-        table = radii_over_training(frame.filter(polars.col("part") == part))
-        own = slopes_of_radii(table)
-        k = polars.format("k = {}, ", polars.col("k")) if "k" in own.columns else polars.lit("")
-        case = polars.concat_str(k, polars.format("n = {}", polars.col("n")))
-        found.append(
-            own.select("seed", "std", "value", case=case, panel=polars.lit(part.replace("-", ", head ")))
-        )
+    found = _each_part(frame, lambda own: slopes_of_radii(radii_over_training(own)))
+    k, n = (polars.col(name).cast(polars.String).str.pad_start(2) for name in ("k", "n"))
+    clusters = polars.when(polars.col("k") > 0).then(polars.format("k = {}, n = {}", k, n))
+    found = found.with_columns(case=clusters.otherwise(polars.format("n = {}", n)))
     return HeatMap(
         x="std",
         y="case",
@@ -78,7 +55,17 @@ def slope_map(frame: polars.DataFrame) -> altair.TopLevelMixin:
         domain=(-0.2, 0.2),
         number="+.2f",
         title="Slope of log radius on log log 1/𝓛",
-    ).draw(polars.concat(found))
+    ).draw(found)
+
+
+def _each_part(
+    frame: polars.DataFrame, table: Callable[[polars.DataFrame], polars.DataFrame]
+) -> polars.DataFrame:
+    """A table of every part, with its ``panel``; k = 0 where there are no clusters."""
+    panels = {part: polars.lit(part.replace("-", ", head ")) for part in _PARTS}
+    parts = {part: frame.filter(polars.col("part") == part) for part in _PARTS}
+    found = [table(own).with_columns(panel=panels[part]) for part, own in parts.items()]
+    return polars.concat(found, how="diagonal_relaxed").with_columns(polars.col("k").fill_null(0))
 
 
 @FIGURES.add(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale
+from undertow.studies.kit.settings import down_log_loss, gradient_descent, two_layer
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
@@ -16,9 +18,9 @@ _SIZES = by_scale(
     clusters=([2, 6], [2, 6, 12], [2, 6, 12]),
     starts=([0.01, 0.5], [0.01, 0.5], [0.001, 0.01, 0.1, 1.0]),
     epochs=(800, 10000, 100000),
-    stop=(-30.0, -300.0, -1000.0),
-    every=("10 decades", "log", "log"),
-    points=(3, 5, 20),
+    stop=(-15.0, -300.0, -1000.0),
+    every=("at 2, 15 decades", "at 0.5, 1, 2, 4, 10, 30, 100, 300 decades", "log"),
+    points=(2, 3, 20),
     length=(0.1, 0.05, 0.02),
 )
 
@@ -28,38 +30,22 @@ def _narrow(scale: Scale, data: dict[str, Any], *, fixed: bool, grid: dict[str, 
     size = _SIZES[scale]
     trained = {"parameters": ["hidden"]} if fixed else {}
     radii = {"name": "point-radii", "exact": True, "attack": False, "limit": size.points}
+    steps = {"optimizer": "normalised-gd", "learning_rate": size.length}
     return {
         "data": data,
-        "model": {
-            "name": "two-layer",
-            "width": 8,
-            "init": {"name": "gaussian", "std": size.starts[0]},
-            "head": "balanced-signs",
-            "bias": "hidden",
-        },
-        "training": {
-            "optimizer": "normalised-gd",
-            "learning_rate": size.length,
-            "epochs": size.epochs,
-            "loss": "logistic",
-            "dtype": "float64",
-            "objective": "log-loss",
-            "stop_below": size.stop,
-            "frozen": ["output.weight"] if fixed else [],
-        },
+        "model": two_layer(8, size.starts[0], head="balanced-signs", bias="hidden"),
+        "training": down_log_loss(size.epochs, size.stop, **steps, frozen=["output.weight"] * fixed),
         "probe": {
             "measures": [{"name": "margins", **trained}, {"name": "kkt", "method": "gram", **trained}, radii],
             "every": size.every,
         },
         "grid": {**grid, "std": size.starts, "seed": list(range(10))},
+        "own_data": True,
     }
 
 
-def _clusters(fixed: bool) -> Part:
-    return lambda scale, variant: _on_clusters(scale, fixed=fixed)  # noqa: ARG005
-
-
-def _on_clusters(scale: Scale, *, fixed: bool) -> dict[str, Any]:
+def clusters(scale: Scale, variant: str, *, fixed: bool = False) -> dict[str, Any]:  # noqa: ARG001
+    """D_binary, with the coefficients of its clusters in every neuron beside the radii."""
     size = _SIZES[scale]
     data = {"name": "d-binary", "d": size.d, "k": 2, "n": size.n[0]}
     own = _narrow(scale, data, fixed=fixed, grid={"k": size.clusters, "n": size.n})
@@ -67,43 +53,38 @@ def _on_clusters(scale: Scale, *, fixed: bool) -> dict[str, Any]:
     return own
 
 
-def _orthogonal(fixed: bool) -> Part:
-    def orthogonal(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
-        size = _SIZES[scale]
-        data = {"name": "kou-mixture", "d": size.d, "n": size.few[0], "sigma_p": 0.01}
-        return _narrow(scale, data, fixed=fixed, grid={"n": size.few})
-
-    return orthogonal
+def orthogonal(scale: Scale, variant: str, *, fixed: bool = False) -> dict[str, Any]:  # noqa: ARG001
+    """Few enough points that they are nearly orthogonal."""
+    size = _SIZES[scale]
+    data = {"name": "kou-mixture", "d": size.d, "n": size.few[0], "sigma_p": 0.01}
+    return _narrow(scale, data, fixed=fixed, grid={"n": size.few})
 
 
-def bounds(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
+def bounds(scale: Scale, variant: str) -> dict[str, Any]:
     """Networks of two clusters at the end of training: solved radii beside q/β with β proved over a ball."""
-    size, own = _SIZES[scale], _on_clusters(scale, fixed=False)
+    size, own = _SIZES[scale], clusters(scale, variant)
     (radii,) = [each | {"ball": True} for each in own["probe"]["measures"] if each["name"] == "point-radii"]
     grid = {"k": [2], "n": size.n[:1], "std": size.starts[:1], "seed": list(range(10))}
     return own | {"probe": {"measures": [radii], "every": "end"}, "grid": grid}
 
 
-def robust(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
+def robust(scale: Scale, variant: str) -> dict[str, Any]:
     """f_robust of the same clusters, constructed from their centres and not trained."""
-    size, own = _SIZES[scale], _on_clusters(scale, fixed=False)
-    del own["grid"]["std"]
-    training = {"optimizer": "gd", "learning_rate": 0.1, "epochs": 0, "loss": "logistic", "dtype": "float64"}
+    own = clusters(scale, variant)
     measures = [each for each in own["probe"]["measures"] if each["name"] in ("margins", "point-radii")]
-    return {
-        **own,
+    return own | {
         "model": {"name": "grouped-centres"},
-        "training": training,
+        "training": {**gradient_descent(0.1, 0), "dtype": "float64"},
         "probe": {"measures": measures, "every": "end"},
-        "grid": {"k": size.clusters, "n": size.n, "seed": list(range(10))},
+        "grid": {axis: values for axis, values in own["grid"].items() if axis != "std"},
     }
 
 
 PARTS: dict[str, Part] = {
-    "clusters-trained": _clusters(False),
-    "clusters-fixed": _clusters(True),
-    "orthogonal-trained": _orthogonal(False),
-    "orthogonal-fixed": _orthogonal(True),
+    "clusters-trained": clusters,
+    "clusters-fixed": partial(clusters, fixed=True),
+    "orthogonal-trained": orthogonal,
+    "orthogonal-fixed": partial(orthogonal, fixed=True),
     "robust": robust,
     "bounds": bounds,
 }

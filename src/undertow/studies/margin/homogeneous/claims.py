@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import partial
 
 import polars
 
 from undertow.studies.kit.claim import CORRELATION, POSITIVE, SHARE, Finding
 from undertow.studies.kit.per_seed import by_value, mean, rank_correlation, slopes, verdict
-from undertow.studies.kit.readings import after_training, measured
+from undertow.studies.kit.readings import after_training, measured, smallest
 from undertow.studies.kit.statements import Claims
 from undertow.studies.margin.curves_of_loss import against_loss, fallen, with_time
 from undertow.studies.margin.homogeneous.parts import DEEP_LINEAR, RATES
@@ -29,7 +29,7 @@ def monotone(frame: polars.DataFrame) -> Finding:
     """Per seed the total decrease of γ̃ after t0, relative to its last value, with the shortest steps."""
     down = fallen(against_loss(frame, by=_BY), "smoothed", by=_BY)
     note = f"effect: total decrease of γ̃ over its last value; by η: {by_value(down, 'learning_rate', form=_SMALL)}"
-    return verdict(_shortest(down), below=_ROUNDING, within=POSITIVE, note=note)
+    return verdict(smallest(down, "learning_rate"), below=_ROUNDING, within=POSITIVE, note=note)
 
 
 @CLAIMS.add(
@@ -53,16 +53,16 @@ def strict(frame: polars.DataFrame) -> Finding:
 
     From d log γ̃/dt ≥ L ‖dθ̂/dt‖²/(d log ρ/dt) by Cauchy and Schwarz.
     """
-    table = _shortest(against_loss(frame, "direction", by=_BY)).filter(polars.col("smoothed") > 0)
+    table = smallest(against_loss(frame, "direction", by=_BY), "learning_rate").filter(
+        polars.col("smoothed") > 0
+    )
     rise, growth = (polars.col(name).log().diff().over(_BY) for name in ("smoothed", "norm"))
     turned = polars.col("order") * polars.col("since-last").pow(2)
-    table = table.with_columns(turned=turned, room=rise * growth).drop_nulls("room")
+    table = table.with_columns(room=rise * growth).drop_nulls("room")
     # A turn without a rise is as far beyond the line as any number.
-    ratio = table.with_columns(
-        value=(turned / polars.col("room").clip(lower_bound=1e-300)).clip(upper_bound=1e6)
-    )
+    share = (turned / polars.col("room").clip(lower_bound=1e-300)).clip(upper_bound=1e6)
     note = "effect: largest L·turn²/(Δlog γ̃ Δlog ρ) of any two readings in a row, with the shortest steps"
-    return verdict(ratio, over="max", below=1.0, note=note)
+    return verdict(table.with_columns(value=share), over="max", below=1.0, note=note)
 
 
 @CLAIMS.add(
@@ -75,10 +75,13 @@ def both_margins(frame: polars.DataFrame) -> Finding:
     """Per seed the largest (γ̄ − γ̃) ρ^L/log n, which is between 0 and 1; a negative one counts as 2."""
     gap = (polars.col("normalised") - polars.col("smoothed")) * polars.col("norm").pow(polars.col("order"))
     table = against_loss(frame, by=[*_BY, "n"]).with_columns(gap=gap / polars.col("n").log())
-    table = table.with_columns(
-        value=polars.when(polars.col("gap") < -1e-6).then(2.0).otherwise(polars.col("gap"))
+    value = polars.when(polars.col("gap") < -1e-6).then(2.0).otherwise(polars.col("gap"))
+    return verdict(
+        table.with_columns(value=value),
+        over="max",
+        below=1.0 + 1e-6,
+        note="effect: largest (γ̄ − γ̃) ρ^L/log n",
     )
-    return verdict(table, over="max", below=1.0 + 1e-6, note="effect: largest (γ̄ − γ̃) ρ^L/log n")
 
 
 def _rate(frame: polars.DataFrame, value: polars.Expr, theory: float, width: float, what: str) -> Finding:
@@ -99,27 +102,15 @@ _LEAPT = (
 def _add_rates(order: int) -> None:
     parts, log = [f"rates-{order}"], math.log(10)
     known = None if order == 1 else _LEAPT
+    add = partial(CLAIMS.add, parts=parts, figure="rates", hindsight=known)
+    loss = f"The loss of {order} layers falls like 1/(t (log t)^{2 - 2 / order:.3g})."
 
-    @CLAIMS.add(
-        f"M-e.loss-{order}",
-        f"The loss of {order} layers falls like 1/(t (log t)^{2 - 2 / order:.3g}).",
-        "Theorem 4.3",
-        parts=parts,
-        figure="rates",
-        hindsight=known,
-    )
+    @add(f"M-e.loss-{order}", loss, "Theorem 4.3")
     def loss_rate(frame: polars.DataFrame) -> Finding:
         left = log * polars.col("fallen") - polars.col("log_time")
         return _rate(frame, left, 2 - 2 / order, 0.25, "log 1/(t𝓛)")
 
-    @CLAIMS.add(
-        f"M-e.norm-{order}",
-        f"The norm of {order} layers grows like (log t)^(1/{order}).",
-        "Theorem 4.3",
-        parts=parts,
-        figure="rates",
-        hindsight=known,
-    )
+    @add(f"M-e.norm-{order}", f"The norm of {order} layers grows like (log t)^(1/{order}).", "Theorem 4.3")
     def norm_rate(frame: polars.DataFrame) -> Finding:
         return _rate(frame, order * polars.col("norm").log(), 1.0, 0.25, "log ρ^L")
 
@@ -133,23 +124,28 @@ _NEARER = (
     "left of the start, and units that steps leave beside their kink; the line is the same"
 )
 _SEEN = "the line is the first one; start, steps and kinks of its part were changed after M-f had been seen to fail"
-_FAR: Any = {"parts": ("stationary",), "figure": "kkt-residuals"}
+of_limit = partial(CLAIMS.add, parts=("stationary",), figure="kkt-residuals", hindsight=_SEEN)
+with_biases = partial(
+    CLAIMS.add,
+    source="Li 2024 talk, Margin Maximization (Chatterji, Long & Bartlett)",
+    parts=("biased",),
+    hindsight=_SEEN,
+)
 
 
-@CLAIMS.add(
-    "M-f", "The limit direction is a KKT point: stationarity.", "Theorem 4.4", hindsight=_NEARER, **_FAR
-)
-@CLAIMS.add(
-    "M-f.slack", "And complementary slackness.", "Theorem 4.4", key="slackness", hindsight=_NEARER, **_FAR
-)
+@of_limit("M-f", "The limit direction is a KKT point: stationarity.", "Theorem 4.4", hindsight=_NEARER)
+@of_limit("M-f.slack", "And complementary slackness.", "Theorem 4.4", hindsight=_NEARER, key="slackness")
 def stationary(frame: polars.DataFrame, key: str = "residual") -> Finding:
     """Per seed the residual at the end, with the shortest steps; the start's is said beside it."""
-    last, start = _shortest(after_training(frame, "kkt", key)), measured(frame, "kkt", key, step=0)
+    last, start = (
+        smallest(after_training(frame, "kkt", key), "learning_rate"),
+        measured(frame, "kkt", key, step=0),
+    )
     note = f"effect: {key} at the end, with the shortest steps; at the start {mean(start['value']):.2g}"
     return verdict(last, below=_NEAR, note=note)
 
 
-@CLAIMS.add("M-f.falls", "The residual falls as the loss does.", "Theorem 4.4", hindsight=_SEEN, **_FAR)
+@of_limit("M-f.falls", "The residual falls as the loss does.", "Theorem 4.4")
 def residual_falls(frame: polars.DataFrame) -> Finding:
     """Per seed Spearman's correlation of the residual with log 1/𝓛 after t0; the power of log 1/𝓛 stands beside it."""
     table = flow(frame)
@@ -159,50 +155,34 @@ def residual_falls(frame: polars.DataFrame) -> Finding:
     return verdict(trend, below=0.0, within=CORRELATION, note=note)
 
 
-@CLAIMS.add(
+@of_limit(
     "M-f.lazy",
     "It is far smaller than that of a lazily trained network.",
     "Theorem 4.4",
     parts=("stationary", "lazy"),
-    figure="kkt-residuals",
-    hindsight=_SEEN,
 )
 def beside_lazy(frame: polars.DataFrame) -> Finding:
     """Per seed the residual at the end over that of the network from a large start at a loss of 10^-2."""
     last = after_training(frame, "kkt", "residual")
-    own = _shortest(last.filter(polars.col("part") == "stationary")).select("seed", "value")
+    own = smallest(last.filter(polars.col("part") == "stationary"), "learning_rate").select("seed", "value")
     lazy = last.filter(polars.col("part") == "lazy").select("seed", lazy="value")
     both = own.join(lazy, on="seed").with_columns(value=polars.col("value") / polars.col("lazy"))
     note = f"effect: residual over that of a lazily trained network, which has {mean(both['lazy']):.2g}"
     return verdict(both, below=0.5, within=POSITIVE, note=note)
 
 
-@CLAIMS.add(
-    "M-f.direction",
-    "The direction converges.",
-    "Ji & Telgarsky 2020",
-    parts=("stationary",),
-    figure="direction",
-    hindsight=_SEEN,
-)
+@of_limit("M-f.direction", "The direction converges.", "Ji & Telgarsky 2020", figure="direction")
 def direction_settles(frame: polars.DataFrame) -> Finding:
     """Per seed how far the direction turns per unit of log log 1/𝓛: Spearman with log 1/𝓛."""
     table = flow(frame).with_columns(x=polars.col("fallen").log())
     speed = polars.col("since-last") / polars.col("x").diff().over("seed")
-    trend = rank_correlation(
-        table.with_columns(speed=speed).drop_nulls("speed"), "fallen", "speed", by=["seed"]
-    )
+    turns = table.with_columns(speed=speed).drop_nulls("speed")
+    trend = rank_correlation(turns, "fallen", "speed", by=["seed"])
     note = "effect: Spearman of the turn per unit of log log 1/𝓛 with log 1/𝓛"
     return verdict(trend, below=0.0, within=CORRELATION, note=note)
 
 
-@CLAIMS.add(
-    "M-r.margin",
-    "With biases everywhere, log(1/𝓛)/ρ² rises as a smoothed margin does.",
-    source="Li 2024 talk, Margin Maximization (Chatterji, Long & Bartlett)",
-    parts=("biased",),
-    hindsight=_SEEN,
-)
+@with_biases("M-r.margin", "With biases everywhere, log(1/𝓛)/ρ² rises as a smoothed margin does.")
 def biased_margin(frame: polars.DataFrame) -> Finding:
     """Per seed the total decrease of log(1/𝓛)/ρ² after t0, relative to its last value."""
     table = against_loss(frame, by=_BY).with_columns(two=polars.col("fallen") / polars.col("norm").pow(2))
@@ -210,13 +190,7 @@ def biased_margin(frame: polars.DataFrame) -> Finding:
     return verdict(fallen(table, "two", by=_BY), below=1e-3, within=POSITIVE, note=note)
 
 
-@CLAIMS.add(
-    "M-r.kkt",
-    "With biases everywhere the limit direction is a KKT point, nearly.",
-    source="Li 2024 talk, Margin Maximization (Chatterji, Long & Bartlett)",
-    parts=("biased",),
-    hindsight=_SEEN,
-)
+@with_biases("M-r.kkt", "With biases everywhere the limit direction is a KKT point, nearly.")
 def biased_kkt(frame: polars.DataFrame) -> Finding:
     """Per seed the residual at the end."""
     last = after_training(frame, "kkt", "residual")
@@ -225,8 +199,4 @@ def biased_kkt(frame: polars.DataFrame) -> Finding:
 
 def flow(frame: polars.DataFrame) -> polars.DataFrame:
     """Margins, direction and KKT conditions after t0, with the shortest steps."""
-    return _shortest(against_loss(frame, "direction", "kkt", by=_BY))
-
-
-def _shortest(table: polars.DataFrame) -> polars.DataFrame:
-    return table.filter(polars.col("learning_rate") == polars.col("learning_rate").min())
+    return smallest(against_loss(frame, "direction", "kkt", by=_BY), "learning_rate")

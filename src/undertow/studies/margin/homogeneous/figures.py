@@ -9,9 +9,10 @@ import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
+from undertow.studies.kit.exact_tests import median_interval
 from undertow.studies.kit.readings import stacked
 from undertow.studies.kit.statements import Figures
-from undertow.studies.margin.curves_of_loss import against_loss, with_time
+from undertow.studies.margin.curves_of_loss import against_loss, levelled, with_power_law, with_time
 from undertow.studies.margin.homogeneous.claims import flow
 from undertow.studies.margin.homogeneous.parts import DEEP_LINEAR, RATES
 
@@ -33,7 +34,7 @@ def smoothed(frame: polars.DataFrame) -> altair.TopLevelMixin:
         colour="learning_rate",
         legend="length of a step",
         title="Two layers on clusters",
-    ).draw(_levelled(table, "learning_rate"))
+    ).draw(levelled(table, "learning_rate"))
 
 
 @FIGURES.add("kkt-residuals", "Residuals of the KKT conditions against the loss", parts=("stationary",))
@@ -47,7 +48,7 @@ def residuals(frame: polars.DataFrame) -> altair.TopLevelMixin:
         colour="curve",
         rules=[0.01],
         title="KKT conditions of two layers, shortest steps",
-    ).draw(_levelled(shown, "curve"))
+    ).draw(levelled(shown, "curve"))
 
 
 @FIGURES.add("direction", "The direction's path: how far it has turned", parts=("stationary",))
@@ -61,7 +62,7 @@ def turning(frame: polars.DataFrame) -> altair.TopLevelMixin:
         y=Axis("turn of θ/‖θ‖, radians", log=True),
         colour="curve",
         title="Two layers, shortest steps",
-    ).draw(_levelled(shown.filter(polars.col("value") > 0), "curve"))
+    ).draw(levelled(shown.filter(polars.col("value") > 0), "curve"))
 
 
 @FIGURES.add(
@@ -75,25 +76,16 @@ def rates(frame: polars.DataFrame) -> altair.TopLevelMixin:
     order = polars.col("part").str.strip_prefix("rates-").cast(polars.Int64)
     table = table.filter(polars.col("log_time") > 3).with_columns(
         L=order,
-        x=(10 * polars.col("log_time").log()).round() / 10,
         loss=math.log(10) * polars.col("fallen") - polars.col("log_time"),
         size=order * polars.col("norm").log(),
     )
     panels = {"loss": "log 1/(t𝓛)", "size": "log ρ^L"}
-    own = (
-        stacked(table, panels, by=["seed", "L", "x"])
-        .group_by("seed", "L", "x", "curve")
-        .agg(polars.col("value").mean())
-    )
+    rows = stacked(table.with_columns(fallen="log_time"), panels, by=["seed", "L", "fallen"])
+    own = levelled(rows, "L", "curve").with_columns(x=polars.col("fallen").log())
     slope = polars.when(polars.col("curve") == panels["size"]).then(1.0).otherwise(2 - 2 / polars.col("L"))
-    ends = own.group_by("L", "curve").agg(
-        end=polars.col("value").sort_by("x").tail(10).mean(), at=polars.col("x").sort().tail(10).mean()
-    )
-    line = own.join(ends, on=["L", "curve"]).with_columns(
-        value=polars.col("end") + slope * (polars.col("x") - polars.col("at")),
-        kind=polars.lit("theory's slope"),
-    )
-    both = polars.concat([own.with_columns(kind=polars.lit("measured")), line.select(*own.columns, "kind")])
+    end, at = (polars.col(name).sort_by("x").tail(10).mean().over("L", "curve") for name in ("value", "x"))
+    line = own.with_columns(value=end + slope * (polars.col("x") - at), kind=polars.lit("theory's slope"))
+    both = polars.concat([own.with_columns(kind=polars.lit("measured")), line])
     return LinePlot(
         x="x",
         x_axis=Axis("log log t"),
@@ -104,6 +96,7 @@ def rates(frame: polars.DataFrame) -> altair.TopLevelMixin:
         dashes={"measured": [1, 0], "theory's slope": [4, 3]},
         column="curve",
         own_y=True,
+        interval=median_interval,
         title="Steps of equal falls of log 𝓛",
         size=(280, 220),
     ).draw(both.sort("curve", "L", "x"))
@@ -123,23 +116,12 @@ def all_margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
     last = polars.col("smoothed").last().over("seed", "part")
     early = polars.col("fallen") < polars.col("fallen").max().over("seed", "part") / 2
     table = table.with_columns(value=1 - polars.col("smoothed") / last).filter(early, polars.col("value") > 0)
-    own = _levelled(table.with_columns(kind=polars.col("part").replace_strict(_NETWORKS)), "kind")
-    places = own["fallen"].unique().sort()
-    first = float(own.filter(polars.col("fallen") == places[0])["value"].mean())  # type: ignore[arg-type]
-    line = own.select("seed").unique().head(1).join(polars.DataFrame({"fallen": places}), how="cross")
-    theory = line.with_columns(
-        kind=polars.lit("theory's slope"), value=first * places[0] / polars.col("fallen")
-    )
+    own = levelled(table.with_columns(kind=polars.col("part").replace_strict(_NETWORKS)), "kind")
     return LinePlot(
         x="fallen",
         x_axis=_LOSS,
         y=Axis("1 − γ̃/γ̃ at the end", log=True),
         colour="kind",
+        colours=[*_NETWORKS.values(), "theory's slope"],
         title="Smoothed margins",
-    ).draw(polars.concat([own, theory.select(own.columns)]))
-
-
-def _levelled(table: polars.DataFrame, kind: str) -> polars.DataFrame:
-    """Readings of networks at nearly the same loss brought together, a tenth of a power of ten of log 1/𝓛 apart."""
-    level = 10 ** ((10 * polars.col("fallen").log(10)).round() / 10)
-    return table.group_by("seed", kind, fallen=level).agg(polars.col("value").mean()).sort("fallen")
+    ).draw(with_power_law(own, "fallen", -1.0, kind="theory's slope"))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale
+from undertow.studies.kit.settings import down_log_loss, fully_connected, two_layer
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["DEEP_LINEAR", "PARTS", "RATES"]
@@ -18,11 +19,11 @@ _SIZES = by_scale(
     width=(16, 16, 64),
     epochs=(4000, 40000, 400000),
     stop=(-20.0, -100.0, -1000.0),
-    every=("1 decades", "2 decades", "10 decades"),
+    every=("3 decades", "5 decades", "10 decades"),
     far=(-100.0, -1000.0, -10000.0),
-    seldom=("10 decades", "20 decades", "200 decades"),
-    often=("3 decades", "3 decades", "10 decades"),
-    fall=(0.5, 0.2, 0.1),
+    seldom=("25 decades", "100 decades", "200 decades"),
+    often=("6 decades", "10 decades", "10 decades"),
+    fall=(1.0, 0.2, 0.1),
     longest=(0.02, 0.002, 0.002),
     lengths=([0.4, 0.2, 0.1], [0.2, 0.1, 0.05, 0.02], [0.2, 0.1, 0.05, 0.02, 0.01]),
 )
@@ -34,9 +35,8 @@ def _data(size: Any) -> dict[str, Any]:
     return {"name": "d-binary", "n": size.n, "d": size.d, "k": 4, "sigma": 0.3}
 
 
-def _training(size: Any, **more: Any) -> dict[str, Any]:
-    common = {"epochs": size.epochs, "loss": "logistic", "dtype": "float64", "objective": "log-loss"}
-    return {**common, "stop_below": size.stop, **more}
+def _points(size: Any) -> dict[str, Any]:
+    return {"name": "separable", "n": size.n, "d": size.d}
 
 
 def monotone(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
@@ -44,21 +44,20 @@ def monotone(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     size = _SIZES[scale]
     return {
         "data": _data(size),
-        "model": {
-            "name": "mlp",
-            "widths": [size.width],
-            "outputs": 1,
-            "init": {"name": "gaussian", "std": 0.1},
-        },
-        "training": _training(size, optimizer="normalised-gd", learning_rate=size.lengths[-1]),
+        "model": fully_connected([size.width], 0.1),
+        "training": down_log_loss(
+            size.epochs, size.stop, optimizer="normalised-gd", learning_rate=size.lengths[-1]
+        ),
         "probe": {"measures": ["margins", "direction"], "every": size.every},
         "grid": {"n": [size.n], "learning_rate": list(size.lengths), "seed": list(range(10))},
+        "own_data": True,
     }
 
 
-def _steady(size: Any, longest: float) -> dict[str, Any]:
+def _steady(size: Any, longest: float, stop: float) -> dict[str, Any]:
     """Equal falls of log 𝓛: with α/𝓛 and any α, a step at 10^-300 would lower the loss by many decades at once."""
-    return {"optimizer": {"name": "steady-gd", "longest": longest}, "learning_rate": size.fall}
+    optimizer = {"name": "steady-gd", "longest": longest}
+    return down_log_loss(size.epochs, stop, optimizer=optimizer, learning_rate=size.fall)
 
 
 def stationary(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
@@ -70,8 +69,8 @@ def stationary(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     size, own = _SIZES[scale], monotone(scale, "paper")
     kkt = {"name": "kkt", "method": "gram", "kinks": 1e-3}
     return own | {
-        "model": own["model"] | {"init": {"name": "gaussian", "std": 0.001}},
-        "training": _training(size, **_steady(size, size.longest), stop_below=size.far),
+        "model": fully_connected([size.width], 0.001),
+        "training": _steady(size, size.longest, size.far),
         "probe": {"measures": ["margins", "direction", kkt], "every": size.seldom},
         "grid": {"learning_rate": [size.fall], "seed": list(range(10))},
     }
@@ -79,41 +78,32 @@ def stationary(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
 
 def lazy(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     """The same networks from a start so large that features hardly move, only until the loss is 10^-2."""
-    own = stationary(scale, "paper")
-    own["model"] = own["model"] | {"init": {"name": "gaussian", "std": 3.0}}
-    own["training"] = own["training"] | {"stop_below": -2.0}
-    own["probe"] = own["probe"] | {"every": "ends"}
-    return own | {"grid": {"seed": list(range(10))}}
+    size, own = _SIZES[scale], stationary(scale, "paper")
+    return own | {
+        "model": fully_connected([size.width], 3.0),
+        "training": own["training"] | {"stop_below": -2.0},
+        "probe": own["probe"] | {"every": "ends"},
+        "grid": {"seed": list(range(10))},
+    }
 
 
 def biased(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     """Two layers with biases in both: of no order, and of order two nearly, once the weights are large."""
     size, own = _SIZES[scale], stationary(scale, "paper")
-    own["model"] = {
-        "name": "two-layer",
-        "width": size.width,
-        "init": own["model"]["init"],
-        "head": "gaussian",
-        "bias": "both",
-    }
-    return own
+    return own | {"model": two_layer(size.width, 0.001, head="gaussian", bias="both")}
 
 
 def _rates(order: int) -> Callable[[Scale, str], dict[str, Any]]:
     def rates(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         size = _SIZES[scale]
-        data = {"name": "separable", "n": size.n, "d": size.d} if order == 1 else _data(size)
+        data, widths = _points(size) if order == 1 else _data(size), [size.width] * (order - 1)
         return {
             "data": data,
-            "model": {
-                "name": "mlp",
-                "widths": [size.width] * (order - 1),
-                "outputs": 1,
-                "init": {"name": "gaussian", "std": _STARTS[order]},
-            },
-            "training": _training(size, **_steady(size, 0.01), stop_below=3 * size.stop),
+            "model": fully_connected(widths, _STARTS[order]),
+            "training": _steady(size, 0.01, 3 * size.stop),
             "probe": {"measures": ["margins"], "every": size.often},
-            "grid": {"widths": [[size.width] * (order - 1)], "seed": list(range(10))},
+            "grid": {"widths": [widths], "seed": list(range(10))},
+            "own_data": True,
         }
 
     return rates
@@ -123,7 +113,7 @@ def deep_linear(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     """Three linear layers on the separable points of a linear classifier: of order three, and linear in x."""
     size, own = _SIZES[scale], _rates(3)(scale, "paper")
     return own | {
-        "data": {"name": "separable", "n": size.n, "d": size.d},
+        "data": _points(size),
         "model": own["model"] | {"activation": "linear"},
     }
 

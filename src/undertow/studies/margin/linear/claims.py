@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars
 
 from undertow.core.errors import InputError
@@ -11,12 +13,14 @@ from undertow.studies.kit.readings import after_training, measured, split_key
 from undertow.studies.kit.statements import Claims
 from undertow.studies.margin.curves_of_loss import with_time
 
-__all__ = ["CLAIMS", "angles_over_time", "path_angles"]
+__all__ = ["CLAIMS", "along_path", "angles_over_time", "path_angles"]
 
 _LATE = 10.0
 """log t from which the rate is fitted: before it the start is not forgotten."""
 _SOUDRY = "Soudry et al. 2018; Li 2024 talk, Implicit Bias"
 CLAIMS = Claims(_SOUDRY, parts=("svm",), figure="svm-angle")
+_ROSSET = "Rosset, Zhu & Hastie 2004; Li 2024 talk, Implicit Bias"
+of_path = partial(CLAIMS.add, source=_ROSSET, figure="l2-path")
 
 
 @CLAIMS.add("M-a", "Gradient descent on separable data converges in direction to the support vector machine.")
@@ -26,10 +30,10 @@ def converges(frame: polars.DataFrame) -> Finding:
     ends = late.group_by("seed", "d").agg(
         value=polars.col("angle").last() / polars.col("angle").first(), last=polars.col("angle").last()
     )
-    note = (
-        f"effect: angle at the end over the angle at log t = {_LATE:g}, larger of all d; "
-        f"mean angle at the end {mean(ends['last']):.2g} rad"
-    )
+    note = [
+        f"effect: angle at the end over the angle at log t = {_LATE:g}, larger of all d",
+        f"mean angle at the end {mean(ends['last']):.2g} rad",
+    ]
     return verdict(ends, over="max", below=0.5, within=POSITIVE, note=note)
 
 
@@ -41,25 +45,16 @@ def like_one_over_log(frame: polars.DataFrame) -> Finding:
     return verdict(found, between=(-1.25, -0.75), note=note)
 
 
-@CLAIMS.add(
-    "M-b",
-    "So does the minimum of the L2-regularised loss as λ → 0.",
-    source="Rosset, Zhu & Hastie 2004; Li 2024 talk, Implicit Bias",
-    figure="l2-path",
-)
+@of_path("M-b", "So does the minimum of the L2-regularised loss as λ → 0.")
 def path_converges(frame: polars.DataFrame) -> Finding:
     """Per seed the angle at the smallest λ over that at the largest one below 1e-2, the worse of the dimensions."""
-    ends = path_angles(frame).group_by("seed", "d").agg(value=_last("value") / _first("value"))
+    angle = polars.col("value").sort_by("fallen")
+    ends = path_angles(frame).group_by("seed", "d").agg(angle.last() / angle.first())
     note = "effect: angle at the smallest λ over the angle at λ = 1e-3, larger of all d"
     return verdict(ends, over="max", below=0.5, within=POSITIVE, note=note)
 
 
-@CLAIMS.add(
-    "M-b.rate",
-    "Its angle falls like 1/log(1/λ).",
-    source="Rosset, Zhu & Hastie 2004; Li 2024 talk, Implicit Bias",
-    figure="l2-path",
-)
+@of_path("M-b.rate", "Its angle falls like 1/log(1/λ).")
 def path_rate(frame: polars.DataFrame) -> Finding:
     """Per seed the exponent of the angle in log 1/λ, mean of the dimensions."""
     found = slopes(path_angles(frame), "fallen", "value", by=["seed", "d"], log=True)
@@ -94,16 +89,11 @@ def angles_over_time(frame: polars.DataFrame, *, after: float = _LATE) -> polars
 
 def path_angles(frame: polars.DataFrame) -> polars.DataFrame:
     """The angle of the L2 path by ``fallen`` = log₁₀ 1/λ, below λ = 1e-2."""
-    path = split_key(measured(frame, "l2-path"), ["side", "penalty"], at="@").filter(
-        polars.col("side") == "angle"
-    )
+    return along_path(frame, "angle").filter(polars.col("fallen") > 2)
+
+
+def along_path(frame: polars.DataFrame, side: str) -> polars.DataFrame:
+    """A number of the L2 path by ``fallen`` = log₁₀ 1/λ."""
+    path = split_key(measured(frame, "l2-path"), ["side", "penalty"], at="@")
     power = polars.col("penalty").str.strip_prefix("1e").cast(polars.Float64)
-    return path.with_columns(fallen=-power).filter(polars.col("fallen") > 2).sort("seed", "d", "fallen")
-
-
-def _first(column: str) -> polars.Expr:
-    return polars.col(column).sort_by("fallen").first()
-
-
-def _last(column: str) -> polars.Expr:
-    return polars.col(column).sort_by("fallen").last()
+    return path.filter(polars.col("side") == side).with_columns(fallen=-power).sort("seed", "d", "fallen")

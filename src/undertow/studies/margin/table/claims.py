@@ -10,18 +10,22 @@ import polars
 from undertow.core.errors import InputError
 from undertow.studies.kit.claim import CORRELATION, POSITIVE, SHARE, Finding
 from undertow.studies.kit.per_seed import by_value, mean, per_seed, rank_correlation, verdict
-from undertow.studies.kit.readings import after_training, curves, split_key
+from undertow.studies.kit.readings import after_training, compared, curves, measured, split_key
 from undertow.studies.kit.statements import Claims, PublishedNumbers
 
-__all__ = ["CLAIMS", "PUBLISHED", "margins_and_errors", "radii_by_loss"]
+__all__ = ["CLAIMS", "PUBLISHED", "TEST", "margins_and_errors", "models", "radii_of_models"]
 
 _TALK = "Li 2024 talk, Robustness"
 CLAIMS = Claims(_TALK, parts=("table",), figure="margin-table")
 PUBLISHED = PublishedNumbers("Li 2024, the talk", parts=("table", "longest"))
-_BY = ["seed", "stop_below"]
+TEST = "point-radii@test"
+_BY = ["seed", "model"]
 _THEOREM = "a theorem (Sokolic et al. 2017), beside radii that are solved or come from above"
 about_radii = partial(CLAIMS.add, figure="robust-curves")
 bounded = partial(about_radii, check=_THEOREM)
+solved = partial(bounded, radius="exact")
+_BARTLETT = "Bartlett et al. 2017; Jiang et al. 2020; Li 2024 talk"
+generalising = partial(CLAIMS.add, source=_BARTLETT, figure="margin-and-error")
 beside_margin = partial(CLAIMS.add, source="Li 2024 talk, Margin and Robustness")
 
 
@@ -29,52 +33,40 @@ beside_margin = partial(CLAIMS.add, source="Li 2024 talk, Margin and Robustness"
 @CLAIMS.add("M-g.layers", "Also where it is normalised by the product of the layers' norms.", key="by-layers")
 def margin_rises(frame: polars.DataFrame, key: str = "normalised") -> Finding:
     """Per seed the margin at the loss nearest to 10^-20 over that nearest to 10^-10."""
-    table = after_training(frame, "margins", key).select(*_BY, "value")
-    longer = _nearest(table, -20).join(_nearest(table, -10), on="seed", suffix="_first")
+    table = models(frame, "margins", key)
+    longer = _nearest(table, 20).join(_nearest(table, 10), on="seed", suffix="_first")
     ratio = longer.with_columns(value=polars.col("value") / polars.col("value_first"))
-    means = by_value(table, "stop_below", form="10^{place:g}: {mean:.3g}")
-    return verdict(ratio, above=1.0, note=f"effect: ratio of normalised margins; means at {means}")
+    means = by_value(table, "model", form=_AT)
+    return verdict(ratio, above=1.0, note=f"effect: ratio of normalised margins; means of {means}")
+
+
+_AT = "model-{place:g}: {mean:.3g}"
 
 
 @about_radii("M-h", "And makes the network slightly more robust, at training points.")
-@about_radii("M-h.test", "And at test points.", parts=("table-test",))
-def radius_rises(frame: polars.DataFrame) -> Finding:
+@about_radii("M-h.test", "And at test points.", measure=TEST)
+def radius_rises(frame: polars.DataFrame, measure: str = "point-radii") -> Finding:
     """Per seed the mean attacked radius of the longest training over that of the shortest.
 
     On points that all models of the seed classify correctly. What is proved stands beside it.
     """
-    table = radii_by_loss(frame)
-    ends = table.group_by("seed").agg(
-        value=polars.col("attacked").filter(_longest()).mean()
-        / polars.col("attacked").filter(_shortest()).mean()
-    )
+    table = radii_of_models(frame, measure)
+    each = table.group_by("seed", "model").agg(polars.col("attacked").mean())
+    radius = polars.col("attacked").sort_by("model")
+    ends = each.group_by("seed").agg(value=radius.last() / radius.first())
     proved = "certified" if "certified" in table.columns else "product"
     note = [
         "effect: ratio of mean attacked L2 radii, longest training over shortest",
-        f"means at {by_value(table, 'stop_below', value='attacked', form=_AT)}",
-        f"{proved} at {by_value(table, 'stop_below', value=proved, form=_AT)}",
+        f"means of {by_value(table, 'model', value='attacked', form=_AT)}",
+        f"{proved} of {by_value(table, 'model', value=proved, form=_AT)}",
     ]
     return verdict(ends, above=1.0, within=POSITIVE, note=note)
 
 
-_AT = "10^{place:g}: {mean:.3g}"
-
-
 @bounded("M-i", "R(z) ≥ q/β, with β the product of the layers' norms.")
 @bounded("M-i.ball", "And with β proved over a ball.", side="ball")
-@bounded(
-    "M-i.exact",
-    "And of narrow networks, whose radii are solved.",
-    parts=("clusters-trained",),
-    radius="exact",
-)
-@bounded(
-    "M-i.exact-ball",
-    "And of these with β proved over a ball.",
-    parts=("bounds",),
-    side="ball",
-    radius="exact",
-)
+@solved("M-i.exact", "And of narrow networks, whose radii are solved.", parts=("clusters-trained",))
+@solved("M-i.exact-ball", "And of these with β proved over a ball.", parts=("bounds",), side="ball")
 def bound_holds(frame: polars.DataFrame, side: str = "product", radius: str = "attacked") -> Finding:
     """Per seed the smallest radius over the bound; how loose the bound is stands beside it."""
     points = split_key(after_training(frame, "point-radii"), ["side", "i"])
@@ -97,39 +89,29 @@ def constant_is_slower(frame: polars.DataFrame) -> Finding:
     """Per seed the normalised margin by the loss-based rule minus that at a constant rate, relative, at the end."""
     rows = curves(frame, "margins", "normalised", by=["part", "seed"])
     last = rows.filter(polars.col("epoch") == polars.col("epoch").max())
-    both = last.pivot("part", index="seed", values="value")
-    if "rule-loss-based" not in both.columns or "rule-constant" not in both.columns:
-        raise InputError("one of the two rules did not come to the last epoch")
-    fast, slow = polars.col("rule-loss-based"), polars.col("rule-constant")
-    gain = both.with_columns(value=(fast - slow) / polars.max_horizontal(fast.abs(), slow.abs()))
+    both = compared(last, "part", "rule-loss-based", "rule-constant", value="value", on=["seed"])
+    larger = polars.max_horizontal(polars.col("one", "other").abs())
+    gain = both.with_columns(value=polars.col("difference") / larger)
     note = "effect: (γ̄ by the loss-based rule − γ̄ at a constant rate)/the larger of both, at the last epoch"
     return verdict(gain, above=0.5, note=note)
 
 
 @about_radii("M-n", "Robustness follows the margin, at training points.")
-@about_radii("M-n.test", "And at test points.", parts=("table", "table-test"))
-def follows(frame: polars.DataFrame) -> Finding:
+@about_radii("M-n.test", "And at test points.", measure=TEST)
+def follows(frame: polars.DataFrame, measure: str = "point-radii") -> Finding:
     """Per seed Spearman's correlation of normalised margin and mean attacked radius over its models."""
-    margin = after_training(frame, "margins", "normalised").select(*_BY, margin="value")
-    own = frame.filter(polars.col("part") == polars.lit(frame["part"].unique().sort().to_list()[-1]))
-    radius = radii_by_loss(own).group_by(_BY).agg(polars.col("attacked").mean())
+    margin = models(frame, "margins", "normalised").select(*_BY, margin="value")
+    radius = radii_of_models(frame, measure).group_by(_BY).agg(polars.col("attacked").mean())
     trend = rank_correlation(margin.join(radius, on=_BY), "margin", "attacked", by=["seed"])
     note = "effect: Spearman of normalised margin and mean attacked radius over the models of a seed"
     return verdict(trend, above=0.0, within=CORRELATION, note=note)
 
 
-@CLAIMS.add(
-    "M-o",
-    "A larger normalised margin goes with better generalisation.",
-    source="Bartlett et al. 2017; Jiang et al. 2020; Li 2024 talk",
-    parts=("starts", "starts-test"),
-    figure="margin-and-error",
-)
-@CLAIMS.add(
+@generalising("M-o", "A larger normalised margin goes with better generalisation.", parts=("starts",))
+@generalising(
     "M-o.labels",
     "Also where margins are small because labels are random.",
-    source="Bartlett et al. 2017; Li 2024 talk",
-    parts=("mixed", "mixed-test"),
+    parts=("mixed",),
     figure="margin-and-error-labels",
     hindsight="it held at smoke scale at a loss of 10^-10; 10^-3 came after, as random labels took too long",
     axis="share",
@@ -151,7 +133,7 @@ def margins_and_errors(frame: polars.DataFrame, axis: str) -> polars.DataFrame:
     """Normalised margin and test error of every network that fits its training points."""
     by = ["seed", axis]
     margin = after_training(frame, "margins", "normalised").select(*by, margin="value")
-    error = after_training(frame, "accuracy").select(*by, error=1 - polars.col("value"))
+    error = after_training(frame, "accuracy@test").select(*by, error=1 - polars.col("value"))
     return margin.join(error, on=by).filter(polars.col("margin") > 0)
 
 
@@ -162,29 +144,28 @@ def margins_and_errors(frame: polars.DataFrame, axis: str) -> polars.DataFrame:
 )
 def adversarial_training(frame: polars.DataFrame) -> Finding:
     """Per seed 1 where both are so, beside the network that was trained longest, and 0 elsewhere."""
-    own = frame.filter((polars.col("part") == "adversarial") | _longest())
-    radii = after_training(own, "point-radii").filter(polars.col("key").str.starts_with("attacked:"))
+    radii = after_training(frame, "point-radii").filter(polars.col("key").str.starts_with("attacked:"))
     radius = radii.group_by("seed", "part").agg(radius=polars.col("value").mean())
-    margin = after_training(own, "margins", "normalised").select("seed", "part", margin="value")
+    margin = after_training(frame, "margins", "normalised").select("seed", "part", margin="value")
     both = radius.join(margin, on=["seed", "part"]).pivot("part", index="seed", values=["radius", "margin"])
     below = polars.col("margin_adversarial") < polars.col("margin_table")
     above = polars.col("radius_adversarial") > polars.col("radius_table")
     shown = [f"{name} {mean(both[name]):.3g}" for name in both.columns if name != "seed"]
     note = f"effect: share of seeds where both are so; means: {', '.join(shown)}"
-    return verdict(
-        both.with_columns(value=(below & above).cast(polars.Float64)), above=0.5, within=SHARE, note=note
-    )
+    agree = both.with_columns(value=(below & above).cast(polars.Float64))
+    return verdict(agree, above=0.5, within=SHARE, note=note)
 
 
 @beside_margin("M-q", "Every training point is close to the boundary.")
-@beside_margin("M-q.test", "And so is every test point.", parts=("table-test",))
-def close(frame: polars.DataFrame) -> Finding:
+@beside_margin("M-q.test", "And so is every test point.", measure=TEST)
+def close(frame: polars.DataFrame, measure: str = "point-radii") -> Finding:
     """Per seed the largest radius over half the distance to the nearest training point of another class."""
-    table = radii_by_loss(frame).with_columns(value=polars.col("attacked") / polars.col("half"))
+    table = radii_of_models(frame, measure).with_columns(value=polars.col("attacked") / polars.col("half"))
     note = f"effect: largest attacked radius over half the distance to another class; mean {mean(table['value']):.3g}"
     return verdict(table, over="max", below=1.0, within=POSITIVE, note=note)
 
 
+_PLACE = "table of models"
 _PRINTED = {
     "model-1": (-10.04, 38, "5.65e-5"),
     "model-2": (-15.12, 75, "9.50e-5"),
@@ -194,48 +175,43 @@ _PRINTED = {
 }
 
 
-def _add_printed(model: str, level: float, epochs: int, margin: str) -> None:
-    for key, how in {"normalised": "by ρ^L", "by-layers": "by the layers' norms"}.items():
-
-        @PUBLISHED.add(f"normalised margin of {model}, {how}", margin, "table of models", key=key)
-        def ours(frame: polars.DataFrame, key: str) -> Sequence[float | None]:
-            return per_seed(_at(after_training(frame, "margins", key), level))
-
-    @PUBLISHED.add(f"epochs of {model}", str(epochs), "table of models")
-    def epochs_of(frame: polars.DataFrame) -> Sequence[float | None]:
-        return per_seed(_at(after_training(frame, "margins", "normalised"), level), "epoch")
+def _ours(
+    frame: polars.DataFrame, level: float, key: str = "normalised", column: str = "value"
+) -> Sequence[float | None]:
+    """Of the models within a tenth of a printed loss, in decades; none is an error."""
+    own = models(frame, "margins", key).filter((polars.col("fallen") / -level - 1).abs() < 0.1)
+    if own.is_empty():
+        raise InputError(f"no network was trained to a loss of 10^{level:g}")
+    return per_seed(own, column)
 
 
 for _model, (_level, _epochs, _margin) in _PRINTED.items():
-    _add_printed(_model, _level, _epochs, _margin)
+    for _key, _how in {"normalised": "by ρ^L", "by-layers": "by the layers' norms"}.items():
+        _what = f"normalised margin of {_model}, {_how}"
+        PUBLISHED.add(_what, _margin, _PLACE, level=_level, key=_key)(_ours)
+    PUBLISHED.add(f"epochs of {_model}", str(_epochs), _PLACE, level=_level, column="epoch")(_ours)
 
 
-def radii_by_loss(frame: polars.DataFrame) -> polars.DataFrame:
+def models(frame: polars.DataFrame, measure: str, key: str | None = None) -> polars.DataFrame:
+    """A measure of the table's models: ``model`` counts the losses at which a network was looked at, from 1.
+
+    ``fallen`` is log₁₀ 1/loss there, the loss a mean over the points, as training ends by it.
+    """
+    loss = measured(frame, "steps", "log10_loss").select("trial", "step", fallen=-polars.col("value"))
+    rows = measured(frame, measure, key).join(loss, on=["trial", "step"])
+    return rows.with_columns(model=polars.col("step").rank("dense").over("trial").cast(polars.Int64))
+
+
+def radii_of_models(frame: polars.DataFrame, measure: str) -> polars.DataFrame:
     """A row for each point that all models of a seed classify correctly, and model: its radii from all sides."""
-    points = split_key(after_training(frame, "point-radii"), ["side", "i"])
-    table = points.pivot("side", index=[*_BY, "i"], values="value")
+    points = split_key(models(frame, measure), ["side", "i"])
+    table = points.pivot("side", index=[*_BY, "i", "fallen"], values="value")
     right = table.filter(polars.col("margin").min().over("seed", "i") > 0).sort(*_BY, "i")
     if right.is_empty():
         raise InputError("no point that all models classify correctly")
     return right
 
 
-def _longest() -> polars.Expr:
-    return polars.col("stop_below") == polars.col("stop_below").min()
-
-
-def _shortest() -> polars.Expr:
-    return polars.col("stop_below") == polars.col("stop_below").max()
-
-
-def _nearest(table: polars.DataFrame, level: float) -> polars.DataFrame:
-    away = (polars.col("stop_below") - level).abs()
-    return table.filter(away == away.min()).select("seed", "value")
-
-
-def _at(table: polars.DataFrame, level: float) -> polars.DataFrame:
-    """The networks that were stopped within a tenth of a printed loss, in decades; none is an error."""
-    own = table.filter(((polars.col("stop_below") - level) / level).abs() < 0.1)
-    if own.is_empty():
-        raise InputError(f"no network was trained to a loss of 10^{level:g}")
-    return own
+def _nearest(table: polars.DataFrame, fallen: float) -> polars.DataFrame:
+    away = (polars.col("fallen") - fallen).abs()
+    return table.filter(away == away.min().over("seed")).select("seed", "value")

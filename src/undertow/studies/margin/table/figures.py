@@ -8,9 +8,9 @@ import polars
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
-from undertow.studies.kit.readings import after_training, measured
+from undertow.studies.kit.readings import measured
 from undertow.studies.kit.statements import Figures
-from undertow.studies.margin.table.claims import margins_and_errors, radii_by_loss
+from undertow.studies.margin.table.claims import TEST, margins_and_errors, models, radii_of_models
 
 __all__ = ["FIGURES"]
 
@@ -22,37 +22,35 @@ _SHOWN = {"log10-loss": "log₁₀ 𝓛", "normalised": "normalised margin q_min
 
 @FIGURES.add("margin-table", "Normalised margins at the losses of the table")
 def margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """Both normalisations against log₁₀ 1/𝓛, each relative to its value at the largest loss."""
+    """Both normalisations against log₁₀ 1/loss, each relative to the first model's."""
     names = {"normalised": "by ρ^L", "by-layers": "by the product of the layers' norms"}
-    last = after_training(frame, "margins").filter(polars.col("key").is_in(list(names)))
-    first = polars.col("value").filter(polars.col("stop_below") == polars.col("stop_below").max()).first()
-    shown = last.with_columns(
+    rows = models(frame, "margins").filter(polars.col("key").is_in(list(names)))
+    first = polars.col("value").sort_by("step").first()
+    shown = rows.with_columns(
         value=polars.col("value") / first.over("seed", "key"),
-        fallen=-polars.col("stop_below"),
+        fallen=polars.col("fallen").median().over("model"),
         kind=polars.col("key").replace_strict(names),
     )
     return LinePlot(
         x="fallen",
-        x_axis=Axis("log₁₀ 1/loss", log=True, ticks="data"),
+        x_axis=Axis("log₁₀ 1/loss", log=True),
         y=Axis("margin, relative to the first model's", log=True),
         colour="kind",
         points=True,
-        title="Networks stopped at several losses",
+        title="Networks on their way to smaller losses",
     ).draw(shown)
 
 
 @FIGURES.add("longest-margin", "Normalised margins of one network as its loss falls", parts=("longest",))
-@FIGURES.add("seeds-margin", "The same of six networks on all of MNIST", parts=("six-seeds",))
 @FIGURES.add("vgg-margin", "And of VGG16 on CIFAR-10, of order 14", parts=("vgg",))
 def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Margins relative to where every point was first classified, against log₁₀ 1/𝓛."""
     names = {"normalised": "q_min/ρ^L", "smoothed": "smoothed", "by-layers": "by the layers' norms"}
     loss = measured(frame, "margins", "log10-loss").select("seed", "step", fallen=-polars.col("value"))
     rows = measured(frame, "margins").filter(polars.col("key").is_in(list(names)))
-    shown = rows.join(loss.filter(polars.col("fallen") > 0.5), on=["seed", "step"]).filter(
-        polars.col("value") > 0
-    )
-    first = polars.col("value").sort_by("step").first().over("seed", "key")
+    late = loss.filter(polars.col("fallen") > 0.5)
+    shown = rows.join(late, on=["seed", "step"]).filter(polars.col("value") > 0)
+    value = polars.col("value") / polars.col("value").sort_by("step").first().over("seed", "key")
     return LinePlot(
         x="fallen",
         x_axis=Axis("log₁₀ 1/𝓛", log=True),
@@ -60,9 +58,7 @@ def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
         colour="kind",
         colours=list(names.values()),
         title="Margins of every network, relative",
-    ).draw(
-        shown.with_columns(value=polars.col("value") / first, kind=polars.col("key").replace_strict(names))
-    )
+    ).draw(shown.with_columns(value=value, kind=polars.col("key").replace_strict(names)))
 
 
 @FIGURES.add("both-rules", "Loss and margin against epochs by both rules", parts=tuple(_RULES))
@@ -85,49 +81,40 @@ def both_rules(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(shown.sort("key", "epoch"))
 
 
-@FIGURES.add(
-    "robust-curves",
-    "Robust accuracy against ε for every model, train and test",
-    parts=("table", "table-test"),
-)
+@FIGURES.add("robust-curves", "Robust accuracy against ε for every model, train and test")
 def robust_curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The talk's second figure: the share of points whose attacked radius is above ε; dashed: what is proved."""
     found = []
-    for part, panel in {"table": "training points", "table-test": "test points"}.items():
-        table = radii_by_loss(frame.filter(polars.col("part") == part))
+    for measure, panel in {"point-radii": "training points", TEST: "test points"}.items():
+        table = radii_of_models(frame, measure)
         proved = "certified" if "certified" in table.columns else "product"
         most = float(table["attacked"].max())  # type: ignore[arg-type]
+        places = polars.DataFrame({"eps": [most * place / _RADII for place in range(_RADII + 1)]})
         for side, kind in {"attacked": "attacked", proved: "proved"}.items():
-            for place in range(_RADII + 1):
-                eps = most * place / _RADII
-                share = (polars.col(side) > eps).mean()
-                own = table.group_by("seed", "stop_below").agg(value=share)
-                found.append(
-                    own.with_columns(eps=polars.lit(eps), panel=polars.lit(panel), kind=polars.lit(kind))
-                )
-    shown = polars.concat(found).with_columns(loss=polars.format("10^{}", polars.col("stop_below")))
+            share = (polars.col(side) > polars.col("eps")).mean()
+            own = table.join(places, how="cross").group_by("seed", "model", "eps").agg(value=share)
+            found.append(own.with_columns(panel=polars.lit(panel), kind=polars.lit(kind)))
+    depth = models(frame, "margins").group_by("model").agg(polars.col("fallen").median().round(0))
+    shown = polars.concat(found).join(depth, on="model")
+    name = polars.format("model-{}, 10^-{}", "model", polars.col("fallen").cast(polars.Int64))
     return LinePlot(
         x="eps",
         x_axis=Axis("ε, L2"),
         y=Axis("share of points that survive", domain=(0.0, 1.0)),
-        colour="loss",
-        legend="loss",
+        colour="name",
+        legend="model and its loss",
         dash="kind",
         dashes={"attacked": [1, 0], "proved": [4, 3]},
         column="panel",
-        title="Networks stopped at several losses",
+        band=False,
+        title="Points that every model of a seed classifies correctly",
         size=(280, 220),
-    ).draw(shown.sort("panel", "stop_below", "eps"))
+    ).draw(shown.with_columns(name=name).sort("panel", "model", "eps"))
 
 
+@FIGURES.add("margin-and-error", "Normalised margin and test error of several starts", parts=("starts",))
 @FIGURES.add(
-    "margin-and-error", "Normalised margin and test error of several starts", parts=("starts", "starts-test")
-)
-@FIGURES.add(
-    "margin-and-error-labels",
-    "The same with random labels mixed in",
-    parts=("mixed", "mixed-test"),
-    axis="share",
+    "margin-and-error-labels", "The same with random labels mixed in", parts=("mixed",), axis="share"
 )
 def margin_and_error(frame: polars.DataFrame, axis: str = "std") -> altair.TopLevelMixin:
     """A point for each network, at equal training loss."""

@@ -12,6 +12,7 @@ from undertow.studies.kit.statements import Figures
 from undertow.studies.optimisers.adam.claims import ways
 from undertow.studies.optimisers.adam.parts import EPSILONS
 from undertow.studies.optimisers.margin_tables import progress
+from undertow.studies.optimisers.rules import DECADES
 
 __all__ = ["FIGURES"]
 
@@ -63,7 +64,7 @@ def by_memories(frame: polars.DataFrame, batches: str) -> altair.TopLevelMixin:
     ]
     return LinePlot(
         x="step",
-        x_axis=Axis("step", log=True),
+        x_axis=Axis("step", log=True, ticks=DECADES),
         y=Axis("share of the largest margin", domain=(0.0, 1.02)),
         colour="curve",
         colours=list(_NORMS.values()),
@@ -82,7 +83,7 @@ def single_samples(frame: polars.DataFrame) -> altair.TopLevelMixin:
     named = late.with_columns(rule=names)
     return LinePlot(
         x="step",
-        x_axis=Axis("step", log=True),
+        x_axis=Axis("step", log=True, ticks=DECADES),
         y=Axis("share of the largest margin", domain=(0.0, 1.02)),
         colour="curve",
         colours=list(_NORMS.values()),

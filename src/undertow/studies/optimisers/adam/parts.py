@@ -19,10 +19,11 @@ _SIZES = by_scale(
     n=(20, 40, 100),
     d=(8, 10, 20),
     steps=(120, 1500, 8000),
-    every=(10, "log", "log"),
-    passes=(20, 400, 1000),
+    every=(20, "log", "log"),
+    passes=(20, 1600, 2000),
     samples=(6, 8, 12),
-    patience=(1, 2, 1),  # Signum is slower, and is given so many times more passes
+    slower=(1, 4, 4),  # Signum is given so many times more steps,
+    slowest=(1, 5, 5),  # and Adam with whole batches
 )
 _MARGINS = ["norm-margins", {"name": "linear-optimum", "every": "end"}]
 _SINGLE = {
@@ -43,6 +44,7 @@ def epsilon(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "training": {**trained_by("adam", size.steps, loss="logistic"), "optimizer": optimizer},
         "probe": {"measures": measures, "every": size.every},
         "grid": {"epsilon": list(EPSILONS), "seed": SEEDS[scale]},
+        "own_data": True,
     }
 
 
@@ -55,6 +57,7 @@ def memory(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "training": trained_by("adam", size.steps, loss="logistic"),
         "probe": {"measures": _MARGINS, "every": size.every},
         "grid": {"beta2": list(MEMORIES), "seed": SEEDS[scale]},
+        "own_data": True,
     }
 
 
@@ -66,23 +69,21 @@ def single(
     whole: bool = False,
     axis: Mapping[str, list[float]] | None = None,
 ) -> dict[str, Any]:
-    """One sample in a step, in the order of the data, as theorems have it; or as many steps with ``whole`` batches."""
+    """One sample in a step, in the order of the data, as theorems have it; or steps with ``whole`` batches."""
     size = _SIZES[scale]
     optimizer, rate = _SINGLE[rule]
-    steps = size.passes * (size.patience if rule == "signum" else 1)
-    alone: dict[str, Any] = {"batch_size": 1, "shuffle": False}
+    passes = size.passes * (size.slower if rule == "signum" else 1)
+    how: dict[str, Any] = {"batch_size": 1, "shuffle": False}
     if whole:
-        steps, alone = steps * size.samples, {}
-    training = trained_by(rule, steps, loss="logistic", rate=rate, **alone)
+        passes, how = size.slowest * size.passes * size.samples, {}
+    training = trained_by(rule, passes, loss="logistic", rate=rate, **how)
     return {
         "data": {"name": "sign-vectors", "n": size.samples, "d": 2 * size.samples},
         "model": {"name": "mlp", "widths": []},
         "training": {**training, "optimizer": optimizer},
-        "probe": {
-            "measures": _MARGINS,
-            "every": 10 * size.samples,
-        },
+        "probe": {"measures": _MARGINS, "every": size.every},
         "grid": {**(axis or {}), "seed": SEEDS[scale]},
+        "own_data": True,
     }
 
 

@@ -40,6 +40,7 @@ def neurons(frame: polars.DataFrame) -> altair.TopLevelMixin:
         x_title="cosine of neurons",
         y_title="optimiser",
         cosines=True,
+        order=list(_COSINES.values()),
         title="Neurons and features",
         cell=(120, 30),
     ).draw(shown)

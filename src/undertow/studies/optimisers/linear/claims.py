@@ -62,6 +62,7 @@ _PROTECTION = (
 _LONGER = (
     "a first run left it open; it then had more steps and a rate chosen on other problems; no line was moved"
 )
+_STEPS = "a first run had a quarter of the steps; no line was moved"
 
 CLAIMS = Claims()
 
@@ -140,7 +141,7 @@ for _id, _text, _part, _source in _MARGINS:
         source=_source,
         parts=(_part,),
         figure=f"margins-{_kind}",
-        hindsight=_LONGER if _part.partition("-")[2] in ("adam", "uncorrected", "signum", "muon") else "",
+        hindsight=_LONGER if _part.partition("-")[2] in ("adam", "uncorrected", "signum", "muon") else _STEPS,
         part=_part,
     )(reaches)
 for _name, _text, _attacker in _PROTECTION:

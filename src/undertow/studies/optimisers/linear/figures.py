@@ -13,7 +13,7 @@ from undertow.studies.kit.statements import Figures
 from undertow.studies.optimisers.linear.claims import at_equal_progress
 from undertow.studies.optimisers.linear.parts import BINARY, CLASSES
 from undertow.studies.optimisers.margin_tables import progress, with_rules
-from undertow.studies.optimisers.rules import ATTACKERS, RULES, parts_of
+from undertow.studies.optimisers.rules import ATTACKERS, DECADES, RULES, parts_of
 
 __all__ = ["FIGURES"]
 
@@ -46,7 +46,7 @@ def margins_over_time(frame: polars.DataFrame, rules: tuple[str, ...]) -> altair
     )
     return LinePlot(
         x="step",
-        x_axis=Axis("step", log=True),
+        x_axis=Axis("step", log=True, ticks=DECADES),
         y=Axis("", domain=(0.0, 1.05)),
         colour="own",
         colours=["its own norm", "another norm"],
@@ -77,11 +77,13 @@ def protection(frame: polars.DataFrame) -> altair.TopLevelMixin:
 @FIGURES.add("cosines-binary", "Directions after training, two classes", parts=parts_of("binary", BINARY))
 @FIGURES.add("cosines-classes", "Directions after training, four classes", parts=parts_of("classes", CLASSES))
 def cosines(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """Cosines of the weights with the optimal direction of each norm."""
+    """Cosines of the weights with the optimal direction of each norm; with one row of weights the spectral is L2."""
     found = after_training(with_rules(frame), "linear-optimum").filter(
         polars.col("key").str.starts_with("cosine:")
     )
-    named = split_key(found, ["kind_of", "norm"]).with_columns(
+    several = (polars.col("kind") != "binary") | (polars.col("norm") != "spectral")
+    named = split_key(found, ["kind_of", "norm"]).filter(several)
+    named = named.with_columns(
         norm=polars.col("norm").replace_strict(_NORMS), rule=polars.col("rule").replace_strict(_TITLES)
     )
     return HeatMap(

@@ -14,7 +14,7 @@ __all__ = ["BINARY", "CLASSES", "PARTS"]
 BINARY = ("gd", "momentum", "sign", "coordinate", "adam", "uncorrected", "adamw", "signum")
 """With one row of weights spectral descent is gradient descent."""
 CLASSES = ("gd", "momentum", "sign", "coordinate", "spectral", "adam", "signum", "muon", "polar")
-_SIZES = by_scale(n=(20, 40, 100), d=(8, 10, 20), steps=(60, 2000, 8000), every=(15, "log", "log"))
+_SIZES = by_scale(n=(20, 40, 100), d=(8, 10, 20), steps=(60, 8000, 16000), every=(20, "log", "log"))
 
 
 def linear(scale: Scale, variant: str, *, rule: str, classes: int) -> dict[str, Any]:  # noqa: ARG001
@@ -23,7 +23,7 @@ def linear(scale: Scale, variant: str, *, rule: str, classes: int) -> dict[str, 
     data: dict[str, Any] = {"name": "separable", "n": size.n, "d": size.d}
     if classes > 2:
         data = {"name": "separable-classes", "n": size.n, "d": size.d, "classes": classes}
-    steps = size.steps * (RULES[rule].longer if scale == "laptop" else 1)
+    steps = size.steps * (1 if scale == "smoke" else RULES[rule].longer)
     measures = ["norm-margins", {"name": "linear-optimum", "every": "end"}, "attacker-radii"]
     return {
         "data": data,
@@ -31,6 +31,7 @@ def linear(scale: Scale, variant: str, *, rule: str, classes: int) -> dict[str, 
         "training": trained_by(rule, steps, loss="logistic" if classes == 2 else "cross-entropy"),
         "probe": {"measures": measures, "every": size.every},
         "grid": {"seed": SEEDS[scale]},
+        "own_data": True,
     }
 
 

@@ -20,7 +20,7 @@ from undertow.studies.optimisers.networks.claims import (
     residuals,
 )
 from undertow.studies.optimisers.networks.parts import DEPTHS, LONG, WITHSTANDING
-from undertow.studies.optimisers.rules import ATTACKERS, RULES, parts_of
+from undertow.studies.optimisers.rules import ATTACKERS, DECADES, RULES, parts_of
 
 __all__ = ["FIGURES"]
 
@@ -46,7 +46,7 @@ def over_steps(frame: polars.DataFrame) -> altair.TopLevelMixin:
     titles = polars.col("rule").replace_strict(_TITLES)
     return LinePlot(
         x="step",
-        x_axis=Axis("step", log=True),
+        x_axis=Axis("step", log=True, ticks=DECADES),
         y=Axis("1 − ⟨θ, u⟩/(‖θ‖ ‖u‖_*), with slackness", domain=(0.0, 1.0)),
         colour="rule",
         colours=[_TITLES[rule] for rule in LONG],
@@ -70,6 +70,7 @@ def by_rule_and_norm(frame: polars.DataFrame) -> altair.TopLevelMixin:
         x_title="norm of the weights",
         y_title="optimiser",
         domain=(0.0, 1.0),
+        order=list(_NORMS.values()),
         column="layers",
         title="KKT residual after training",
         cell=(80, 32),

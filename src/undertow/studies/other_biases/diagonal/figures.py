@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair
 import polars
 
+from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.readings import stacked
 from undertow.studies.kit.statements import Figures
@@ -31,12 +32,13 @@ def radii(frame: polars.DataFrame) -> altair.TopLevelMixin:
     both = polars.concat(tables).sort("k", maintain_order=True).rename({"progress": "time"})
     return LinePlot(
         x="time",
+        x_axis=Axis("ηλ·steps / log α: the theory's time is 1"),
         y="radius",
         colour="curve",
         colours=list(_CURVES.values()),
         column="panel",
         wrap=2,
         own_y=True,
-        title="Diagonal networks; time is ηλ·steps/log α",
+        title="Diagonal networks",
         size=(280, 180),
     ).draw(both)

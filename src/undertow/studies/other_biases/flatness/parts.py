@@ -7,17 +7,17 @@ from typing import Any
 from undertow.studies.kit.scales import by_scale, only_in
 from undertow.studies.kit.settings import robustness_beside
 from undertow.studies.kit.study import Part, Scale
-from undertow.studies.other_biases.sharpness.parts import image_network, rates_of, sharpness_and_loss
+from undertow.studies.other_biases.sharpness.parts import IMAGES, image_network, rates_of, sharpness_and_loss
 
 __all__ = ["PARTS"]
 
 _SIZES = by_scale(
-    thresholds=((30, 5, 2.5), (30, 6, 3), (600, 200, 50, 20)),
-    epochs=(1000, 6000, 40000),
+    thresholds=((30, 5, 2.5), (30, 6, 3), (600, 200, 60)),
+    epochs=(1000, 6000, 20000),
     loss=(-1.0, -1.5, -1.5),
     every=(1000, 1000, 2000),
-    count=(1, 20, 50),
-    noisy_count=(1, 10, 50),
+    count=(1, 20, 20),
+    noisy_count=(1, 10, 20),
     certify=(False, True, True),
     noisy_n=(20, 40, 1000),
     noisy_width=(15, 30, 200),
@@ -44,6 +44,7 @@ def equal_loss(scale: Scale) -> dict[str, Any]:
             "loss": "square",
             "epochs": size.epochs,
             "stop_below": size.loss,
+            "matmul_precision": IMAGES[scale].precision,
         },
         "probe": {"measures": [*measures, *beside], "every": "end"},
         "grid": {"learning_rate": rates, "seed": list(range(10))},

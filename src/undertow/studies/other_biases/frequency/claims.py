@@ -6,7 +6,7 @@ import polars
 
 from undertow.studies.kit.claim import CORRELATION, Finding
 from undertow.studies.kit.per_seed import by_value, rank_correlation, verdict
-from undertow.studies.kit.readings import after_training, measured, split_key
+from undertow.studies.kit.readings import after_training, compared, measured, present, split_key
 from undertow.studies.kit.statements import Claims
 
 __all__ = ["CLAIMS", "LEARNED", "learned_at", "of_frequencies"]
@@ -25,9 +25,9 @@ def of_frequencies(table: polars.DataFrame, kind: str) -> polars.DataFrame:
 def learned_at(frame: polars.DataFrame) -> polars.DataFrame:
     """For every network and frequency the first step at which its residual is small, or all of its steps."""
     table = of_frequencies(measured(frame, "frequency-residuals"), "residual")
-    step = polars.col("step")
+    step, network = polars.col("step"), present(table, _NETWORK)
     first = step.filter(polars.col("value") <= LEARNED).min().fill_null(step.max())
-    return table.group_by(*_NETWORK, "k").agg(value=first).sort(*_NETWORK, "k")
+    return table.group_by(*network, "k").agg(value=first).sort(*network, "k")
 
 
 @CLAIMS.add(
@@ -41,6 +41,24 @@ def low_first(frame: polars.DataFrame, growing: bool) -> Finding:
     steps = by_value(table, "k", form="{place:g}: {mean:.0f}")
     note = ("effect: Spearman of frequency and step at which it is learned", f"mean step by k: {steps}")
     return verdict(ranks, above=0.0, within=CORRELATION, note=note)
+
+
+@CLAIMS.on("frequency-wide")(
+    "B-e.tanh",
+    "Of two frequencies, 1 : 4, tanh networks learn the lower one first.",
+    source="Xu et al. 2019",
+    hindsight="a rank correlation, which two have not, was written first, and the steps were seen when it was replaced",
+)
+def lower_first(frame: polars.DataFrame) -> Finding:
+    """Per seed log₁₀ of the step at which the higher is learned over that of the lower."""
+    table = learned_at(frame)
+    ends = table["k"].max(), table["k"].min()
+    both = compared(table, "k", *ends, value="value", on=["seed"])
+    note = (
+        "effect: log₁₀ of steps over steps",
+        f"by k: {by_value(table, 'k', form='{place:g}: {mean:.0f}')}",
+    )
+    return verdict(both.with_columns(value=polars.col("ratio").log10()), above=0.0, note=note)
 
 
 @CLAIMS.add(

@@ -7,6 +7,7 @@ import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
+from undertow.studies.kit.exact_tests import median_interval
 from undertow.studies.kit.readings import after_training, measured
 from undertow.studies.kit.statements import Figures
 from undertow.studies.other_biases.frequency.claims import LEARNED, of_frequencies
@@ -19,10 +20,17 @@ _AMPLITUDES = (
 )
 
 
-@FIGURES.add("frequency", "Residual of every frequency over training")
-def over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
+@FIGURES.add("frequency", "Residual of every frequency over training", what="Sum of sines, ReLU networks")
+@FIGURES.add(
+    "frequency-wide",
+    "The same of tanh networks and two frequencies",
+    parts=("frequency-wide",),
+    what="Two sines on [−10, 10), tanh networks",
+)
+def over_training(frame: polars.DataFrame, what: str) -> altair.TopLevelMixin:
     """A line for each frequency, a panel for each choice of amplitudes."""
     table = of_frequencies(measured(frame, "frequency-residuals"), "residual")
+    table = table if "growing" in table.columns else table.with_columns(growing=False)
     return LinePlot(
         x="step",
         y=Axis("|ŷ(k) − f̂(k)| / |ŷ(k)|", domain=(0.0, 1.2)),
@@ -30,7 +38,7 @@ def over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
         legend="frequency k",
         column="amplitudes",
         rules=[LEARNED],
-        title="Sum of sines, ReLU networks",
+        title=what,
     ).draw(table.with_columns(amplitudes=_AMPLITUDES))
 
 
@@ -44,5 +52,6 @@ def under_noise(frame: polars.DataFrame) -> altair.TopLevelMixin:
         y="share left under noise",
         colour="amplitudes",
         points=True,
+        interval=median_interval,
         title="Noise of a tenth of ‖θ‖ on the weights",
     ).draw(table.with_columns(amplitudes=_AMPLITUDES))

@@ -18,7 +18,15 @@ _SIZES = by_scale(
     epochs=(400, 5000, 60000),
     every=(40, 50, 200),
     noise=(0.1, 0.1, 0.1),
+    wide_widths=([40] * 2, [100, 100, 100, 50], [200, 200, 200, 100]),
+    wide_rate=(5e-3, 1e-3, 1e-4),
+    wide_epochs=(200, 1500, 20000),
+    wide_every=(20, 20, 50),
 )
+
+
+def _adam(rate: float, epochs: int) -> dict[str, Any]:
+    return {"optimizer": "adam", "learning_rate": rate, "epochs": epochs, "loss": "square"}
 
 
 @only_in("paper")
@@ -34,15 +42,25 @@ def sines(scale: Scale) -> dict[str, Any]:
     return {
         "data": {"name": "fourier-sum", "n": size.n, "frequencies": list(size.frequencies), "seed": 0},
         "model": {"name": "mlp", "widths": size.widths, "init": start, "bias": True},
-        "training": {
-            "optimizer": "adam",
-            "learning_rate": size.rate,
-            "epochs": size.epochs,
-            "loss": "square",
-        },
+        "training": _adam(size.rate, size.epochs),
         "probe": {"measures": measures, "every": "end"},
         "grid": {"growing": [False, True], "seed": list(range(10))},
     }
 
 
-PARTS: dict[str, Part] = {"frequency": sines}
+@only_in("paper")
+def wide(scale: Scale) -> dict[str, Any]:
+    """A low and a high frequency, 1 : 4, on [−10, 10), tanh networks (sin x + sin 4x in Xu et al. 2019)."""
+    size = _SIZES[scale]
+    start = {"name": "fan-in", "gain": _DEFAULT, "bias": _DEFAULT}
+    model = {"name": "mlp", "widths": size.wide_widths, "activation": "tanh", "init": start, "bias": True}
+    return {
+        "data": {"name": "fourier-sum", "n": 61, "frequencies": [3, 12], "stretch": 20.0, "seed": 0},
+        "model": model,
+        "training": _adam(size.wide_rate, size.wide_epochs),
+        "probe": {"measures": ["frequency-residuals"], "every": size.wide_every},
+        "grid": {"seed": list(range(10))},
+    }
+
+
+PARTS: dict[str, Part] = {"frequency": sines, "frequency-wide": wide}

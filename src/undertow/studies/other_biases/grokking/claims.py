@@ -150,6 +150,13 @@ about_radii = partial(about_descent, source="ours", figure="grokking-descent-rad
     falls=True,
 )
 @through_jump(
+    "B-j.energy",
+    "The energy falls (two-sided).",
+    source="ours",
+    reading=("robustness-profile", "energy"),
+    falls=True,
+)
+@through_jump(
     "B-o",
     "The radius, relative to half the distance to the nearest pair of another sum, grows at the jump.",
     source="ours",

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
+from functools import partial
+
 import polars
 
-from undertow.studies.kit.claim import Finding
-from undertow.studies.kit.per_seed import by_value, verdict
+from undertow.core.errors import InputError
+from undertow.studies.kit.claim import CORRELATION, Finding
+from undertow.studies.kit.per_seed import by_value, rank_correlation, verdict
 from undertow.studies.kit.readings import after_training, compared, measured, split_key
 from undertow.studies.kit.statements import Claims
+from undertow.theory.incremental_learning import half_time
 
-__all__ = ["CLAIMS", "fitted", "singular_values"]
+__all__ = ["CLAIMS", "beside_theory", "fitted", "singular_values"]
 
 _FITTED = -2.0  # log₁₀ of the training loss that a network must have come down to
 _NETWORK = ["depth", "start", "seed"]
-CLAIMS = Claims("Arora et al. 2019", parts=("completion",))
+_SEEN = "rank 2 was looked at before rank 3 was set at laptop scale, so that an order has a rank correlation"
+CLAIMS = Claims("Arora et al. 2019", parts=("completion",), hindsight=_SEEN)
 
 
 def singular_values(frame: polars.DataFrame) -> polars.DataFrame:
@@ -39,24 +43,25 @@ def errors_after_training(frame: polars.DataFrame) -> polars.DataFrame:
     return ours.join(fitted(frame, "nuclear", "error").rename({"value": "nuclear"}), on=_NETWORK)
 
 
-@CLAIMS.add(
-    "B-k",
-    "The singular values of a deep factorisation are learned one after the other.",
-    source="Li, Luo & Lyu 2021, Fig 1; Arora et al. 2019, Fig 2",
-    figure="singular-values",
+def half_grown(frame: polars.DataFrame) -> polars.DataFrame:
+    """The first ``step`` at which σ_k has half of its last value, for every product and place up to the rank."""
+    place = polars.col("place")
+    table = singular_values(frame).filter(place < place.max() - 1)  # two more than the rank are recorded
+    grown = table.filter(polars.col("value") >= polars.col("last") / 2)
+    return grown.group_by(*_NETWORK, "place").agg(polars.col("step").min()).sort(*_NETWORK, "place")
+
+
+about_values = partial(
+    CLAIMS.add, source="Li, Luo & Lyu 2021, Fig 1; Arora et al. 2019, Fig 2", figure="singular-values"
 )
+
+
+@about_values("B-k", "The singular values of a deep factorisation are learned one after the other.")
 def one_after_the_other(frame: polars.DataFrame) -> Finding:
     """Per seed how much of its last value σ_k has when σ_(k+1) comes to half of its own, mean over k up to the rank."""
-    found = []
-    for names, own in singular_values(frame).group_by(_NETWORK, maintain_order=True):
-        curves = own.pivot("place", index="step", values="value").sort("step").drop("step").to_numpy()
-        rank = curves.shape[1] - 2  # two more than the matrix's rank are recorded
-        for k in range(rank - 1):
-            half = int(np.argmax(curves[:, k + 1] >= curves[-1, k + 1] / 2))
-            found.append(
-                {**dict(zip(_NETWORK, names, strict=True)), "value": curves[half, k] / curves[-1, k]}
-            )
-    table = polars.DataFrame(found)
+    following = half_grown(frame).with_columns(polars.col("place") - 1)
+    both = singular_values(frame).join(following, on=[*_NETWORK, "place", "step"])
+    table = both.with_columns(value=polars.col("value") / polars.col("last"))
     note = (
         "effect: σ_k over its last value when σ_(k+1) has half of its own",
         f"by depth: {by_value(table, 'depth')}",
@@ -64,15 +69,48 @@ def one_after_the_other(frame: polars.DataFrame) -> Finding:
     return verdict(table, above=0.8, note=note)
 
 
-@CLAIMS.add("B-l", "Deeper products end at lower rank.", "§2.3, Fig 2", figure="completion")
-def deeper_is_lower(frame: polars.DataFrame) -> Finding:
-    """Per seed the effective rank of the deepest product less that of two layers."""
+@about_values("B-k.order", "The larger ones first.")
+def larger_first(frame: polars.DataFrame) -> Finding:
+    """Per seed Spearman's correlation of k and the step at which σ_k has half of its last value, mean over products."""
+    ranks = rank_correlation(half_grown(frame), "place", "step", by=_NETWORK)
+    note = ("effect: Spearman of k and step", f"by depth: {by_value(ranks, 'depth')}")
+    return verdict(ranks, above=0.0, within=CORRELATION, note=note)
+
+
+def beside_theory(frame: polars.DataFrame) -> polars.DataFrame:
+    """Half-grown steps with ``last`` and ``theory``, the equation's time from the start's scale; null: never grew."""
+    ends = singular_values(frame).group_by(*_NETWORK, "place").agg(polars.col("last").first())
+    table = half_grown(frame).join(ends, on=[*_NETWORK, "place"]).sort(*_NETWORK, "place")
+    rows = table.select("last", "start", "depth").iter_rows()
+    times = [half_time(s, start=start, depth=n) if s > 2 * start else None for s, start, n in rows]
+    return table.with_columns(theory=polars.Series(times, dtype=polars.Float64))
+
+
+@about_values("B-k.time", "When, relative to the first, is what the equation of one singular value says.")
+def near_the_equation(frame: polars.DataFrame) -> Finding:
+    """Per seed step_k/step_1 over the equation's t_k/t_1, mean over k from 2 and products; between a half and two."""
+    step, theory = polars.col("step"), polars.col("theory")
+    apart = (step / step.first()) / (theory / theory.first())
+    table = beside_theory(frame).with_columns(value=apart.over(_NETWORK)).filter(polars.col("place") > 0)
+    note = ("effect: steps over steps relative to theory's", f"by depth: {by_value(table, 'depth')}")
+    return verdict(table, between=(0.5, 2.0), note=note)
+
+
+@CLAIMS.add("B-l", "Deeper products end at lower rank.", "§2.3, Fig 2", figure="completion", axis="depth")
+@CLAIMS.add(
+    "B-l.start", "So do those from a smaller start.", "§2.3, Fig 2", figure="completion", axis="start"
+)
+def ends_lower(frame: polars.DataFrame, axis: str) -> Finding:
+    """Per seed the effective rank of the deepest product, or of the smallest start, less that at the other end."""
     table = fitted(frame, "completion", "rank")
-    deepest = max(table["depth"].to_list())
-    both = compared(table, "depth", deepest, 2, value="value", on=["start", "seed"])
+    values = sorted(table[axis].unique().to_list(), reverse=axis == "depth")
+    if len(values) < 2:
+        raise InputError(f"one {axis} alone: more are there at paper scale")
+    others = [name for name in _NETWORK if name != axis]
+    both = compared(table, axis, values[0], values[-1], value="value", on=others)
     note = (
-        f"effect: effective rank of depth {deepest} less that of depth 2",
-        f"by depth: {by_value(table, 'depth', form='{place:g}: {mean:.2f}')}",
+        f"effect: effective rank at {axis} {values[0]:g} less that at {values[-1]:g}",
+        f"by {axis}: {by_value(table, axis, form='{place:g}: {mean:.2f}')}",
     )
     return verdict(both, "difference", below=0.0, note=note)
 

@@ -3,37 +3,50 @@
 from __future__ import annotations
 
 import altair
+import numpy as np
 import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.statements import Figures
-from undertow.studies.other_biases.low_rank.claims import fitted, singular_values
+from undertow.studies.other_biases.low_rank.claims import beside_theory, fitted, singular_values
+from undertow.theory.incremental_learning import growth_of_singular_value
 
 __all__ = ["FIGURES"]
 
 FIGURES = Figures(parts=("completion",))
-_DEPTH = polars.format("depth {}", polars.col("depth"))
 
 
-@FIGURES.add("singular-values", "Singular values of a product of matrices over training, one seed")
+@FIGURES.add(
+    "singular-values", "Singular values of a product of matrices over training and in theory, one seed"
+)
 def over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """The first seed alone: every seed has a matrix, and times, of its own."""
-    table = singular_values(frame)
-    first = (polars.col("seed") == polars.col("seed").min()) & (
+    """The first seed alone: every seed has a matrix, and times, of its own; theory has an equation for each."""
+    one = (polars.col("seed") == polars.col("seed").min()) & (
         polars.col("start") == polars.col("start").max()
     )
-    table = table.filter(first).with_columns(
-        panel=_DEPTH, singular=polars.format("σ{}", polars.col("place") + 1)
-    )
+    halves = beside_theory(frame).filter(one, polars.col("theory").is_not_null())
+    tables = []
+    for depth, table in singular_values(frame).filter(one).group_by("depth", maintain_order=True):
+        first = halves.filter(polars.col("depth") == depth[0], polars.col("place") == 0)
+        table = table.with_columns(time=polars.col("step") / first["step"].item())
+        tables.append(table.with_columns(panel=polars.format("depth {}: trained", "depth")))
+        for row in halves.filter(polars.col("depth") == depth[0]).iter_rows(named=True):
+            times, values = growth_of_singular_value(row["last"], start=row["start"], depth=row["depth"])
+            own = table.filter(polars.col("place") == row["place"])
+            told = np.interp(own["time"].to_numpy() * first["theory"].item(), times, values)
+            panel = polars.format("depth {}: the equation of one", "depth")
+            tables.append(own.with_columns(value=polars.Series(told), panel=panel))
     return LinePlot(
-        x="step",
+        x="time",
+        x_axis=Axis("time, 1 where the first has half of its last value"),
         y="singular value",
         colour="singular",
         column="panel",
+        wrap=2,
         title="Matrix completion",
-        size=(260, 200),
-    ).draw(table)
+        size=(280, 160),
+    ).draw(polars.concat(tables).with_columns(singular=polars.format("σ{}", polars.col("place") + 1)))
 
 
 @FIGURES.add(

@@ -89,12 +89,14 @@ def losses(frame: polars.DataFrame) -> altair.TopLevelMixin:
     parts=("edge-cross-entropy",),
 )
 def under_cross_entropy(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """λ₁ and λ₁/L in two panels."""
+    """Sharpness, and sharpness over loss, in two panels."""
     by = ["seed", "learning_rate", "step"]
     loss = measured(frame, "loss", "mean").select(*by, loss="value")
     table = over_training(frame).join(loss, on=by).with_columns(rate=EDGE)
-    relative = table.with_columns(value=polars.col("value") / polars.col("loss"), panel=polars.lit("λ₁/L"))
-    both = polars.concat([table.with_columns(panel=polars.lit("sharpness λ₁")), relative])
+    relative = table.with_columns(
+        value=polars.col("value") / polars.col("loss"), panel=polars.lit("sharpness / loss")
+    )
+    both = polars.concat([table.with_columns(panel=polars.lit("sharpness")), relative])
     return LinePlot(
         x="step", y=Axis("", log=True), colour="rate", column="panel", own_y=True, title="Cross-entropy"
     ).draw(both.filter(polars.col("step") > 0))

@@ -9,7 +9,7 @@ from undertow.studies.kit.settings import robustness_beside
 from undertow.studies.kit.study import Part, Scale
 from undertow.theory.edge_of_stability import Momentum, stability_threshold
 
-__all__ = ["BETA", "PARTS", "image_network", "rates_of", "sharpness_and_loss"]
+__all__ = ["BETA", "IMAGES", "PARTS", "image_network", "rates_of", "sharpness_and_loss"]
 
 BETA = 0.5  # of momentum: with 0.9 a step at the edge is nineteen times as long, in effect, as without
 _DEFAULT = 3**-0.5  # of PyTorch's default start: variances 1/(3·inputs)
@@ -20,7 +20,7 @@ _SIZES = by_scale(
     thresholds=((40, 12), (160, 40, 20), (400, 80, 40, 20)),
     heavy_ball_thresholds=((40,), (100, 60), (200, 100)),
     nesterov_thresholds=((40,), (60, 30), (200, 100)),
-    epochs=(800, 6000, 40000),
+    epochs=(800, 6000, 20000),
     every=(200, 200, 400),
     loss_every=(50, 25, 50),
     depth=(6, 10, 20),
@@ -28,18 +28,19 @@ _SIZES = by_scale(
     linear_epochs=(300, 3000, 8000),
     linear_thresholds=((100, 20), (400, 80, 50), (1600, 400, 200)),
     image_thresholds=((20, 5), (40, 12, 6), (400, 200, 60, 20)),
-    image_epochs=(200, 1500, 4000),
+    image_epochs=(200, 1500, 10000),
     image_looks=(5, 25, 25),
     activations=(["tanh"], ["tanh", "relu", "elu", "softplus"], ["tanh", "relu", "elu", "softplus"]),
     beside=(0, 4, 20),
     entropy_thresholds=((6, 1), (6, 1), (200, 20)),
-    entropy_epochs=(250, 2000, 20000),
+    entropy_epochs=(250, 2000, 8000),
+    entropy_every=(125, 50, 400),
     batch_sizes=([10, 30, 60], [10, 30, 100], [50, 500, 5000]),
     batch_threshold=(5, 6, 60),
-    batch_epochs=(100, 500, 2000),
+    batch_epochs=(100, 500, 400),
     batch_looks=("end", "log", "log"),
 )
-_IMAGES = by_scale(
+IMAGES = by_scale(
     name=("digits", "digits", "cifar10"),
     n=(60, 100, 5000),
     width=(20, 30, 200),
@@ -64,11 +65,22 @@ def sharpness_and_loss(loss: str, *, every: int | str, loss_every: int | str) ->
 
 def image_network(scale: Scale) -> dict[str, Any]:
     """Images (5,000 of CIFAR-10 at paper scale, digits below) and a fully connected network of two hidden layers."""
-    images = _IMAGES[scale]
+    images = IMAGES[scale]
     widths = [images.width] * 2
     return {
         "data": {"name": images.name, "limit": images.n, "normalise": "standardised"},
         "model": {"name": "mlp", "widths": widths, "activation": "tanh", "init": _START, "bias": True},
+    }
+
+
+def _small(scale: Scale, epochs: int, rates: list[float], **training: Any) -> dict[str, Any]:
+    """Training and readings of networks on few points."""
+    size = _SIZES[scale]
+    measures = sharpness_and_loss("square", every=size.every, loss_every=size.loss_every)
+    return {
+        "training": {"learning_rate": rates[0], "epochs": epochs, "loss": "square", **training},
+        "probe": {"measures": measures, "every": "end"},
+        "grid": {"learning_rate": rates, "seed": _SEEDS},
     }
 
 
@@ -78,17 +90,7 @@ def _chebyshev(scale: Scale, optimizer: Any, rates: list[float]) -> dict[str, An
     return {
         "data": {"name": "chebyshev", "n": 20, "degree": 4},
         "model": {"name": "mlp", "widths": widths, "activation": "tanh", "init": _START, "bias": True},
-        "training": {
-            "optimizer": optimizer,
-            "learning_rate": rates[0],
-            "epochs": size.epochs,
-            "loss": "square",
-        },
-        "probe": {
-            "measures": sharpness_and_loss("square", every=size.every, loss_every=size.loss_every),
-            "every": "end",
-        },
-        "grid": {"learning_rate": rates, "seed": _SEEDS},
+        **_small(scale, size.epochs, rates, optimizer=optimizer),
     }
 
 
@@ -121,12 +123,7 @@ def deep_linear(scale: Scale) -> dict[str, Any]:
     return {
         "data": {"name": "linear-map", "n": size.d, "d": size.d, "seed": 0},
         "model": {"name": "mlp", "widths": widths, "activation": "linear", "init": start},
-        "training": {"learning_rate": rates[0], "epochs": size.linear_epochs, "loss": "square"},
-        "probe": {
-            "measures": sharpness_and_loss("square", every=size.every, loss_every=size.loss_every),
-            "every": "end",
-        },
-        "grid": {"learning_rate": rates, "seed": _SEEDS},
+        **_small(scale, size.linear_epochs, rates),
     }
 
 
@@ -144,7 +141,7 @@ def images(scale: Scale) -> dict[str, Any]:
             "learning_rate": rates[0],
             "epochs": size.image_epochs,
             "loss": "square",
-            "matmul_precision": _IMAGES[scale].precision,
+            "matmul_precision": IMAGES[scale].precision,
         },
         "probe": {"measures": measures, "every": "end"},
         "grid": {"activation": size.activations, "learning_rate": rates, "seed": _SEEDS},
@@ -165,6 +162,7 @@ def batches(scale: Scale) -> dict[str, Any]:
             "batch_size": size.batch_sizes[0],
             "epochs": size.batch_epochs,
             "loss": "square",
+            "matmul_precision": IMAGES[scale].precision,
         },
         "probe": {"measures": measures, "every": "end"},
         "grid": {"batch_size": size.batch_sizes, "learning_rate": [rate], "seed": _SEEDS},
@@ -176,12 +174,16 @@ def cross_entropy(scale: Scale) -> dict[str, Any]:
     """Images under cross-entropy."""
     size = _SIZES[scale]
     rates = rates_of(size.entropy_thresholds)
-    every = size.every // 4
-    measures = sharpness_and_loss("cross-entropy", every=every, loss_every=size.loss_every)
+    measures = sharpness_and_loss("cross-entropy", every=size.entropy_every, loss_every=size.loss_every)
     beside = robustness_beside("activation1", count=size.beside, every="ends")
     return {
         **image_network(scale),
-        "training": {"learning_rate": rates[0], "epochs": size.entropy_epochs, "loss": "cross-entropy"},
+        "training": {
+            "learning_rate": rates[0],
+            "epochs": size.entropy_epochs,
+            "loss": "cross-entropy",
+            "matmul_precision": IMAGES[scale].precision,
+        },
         "probe": {"measures": [*measures, *beside], "every": "end"},
         "grid": {"learning_rate": rates, "seed": _SEEDS},
     }

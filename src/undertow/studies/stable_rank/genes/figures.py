@@ -36,13 +36,16 @@ def layers_and_scores(frame: polars.DataFrame) -> altair.TopLevelMixin:
     Over epochs; where readings are closer than epochs, over steps on a logarithmic axis, which has no place for step 0.
     """
     rows = by_start(frame)
-    time = Axis("epoch")
+    time = Axis("epoch", domain=(0.0, rows["epoch"].max()))  # type: ignore[arg-type]
     if rows["step"].n_unique() > rows["epoch"].n_unique():
         time, rows = Axis("step", log=True, ticks=_STEPS), rows.filter(polars.col("step") > 0)
     panels: altair.TopLevelMixin = altair.vconcat(
         _panels(rows, "stable-rank", "hidden.weight", time, Axis("stable rank of W", log=True, ticks=_RANKS)),
         _without_headings(_panels(rows, "stable-rank", "output.weight", time, Axis("of the head"))),
-        _without_headings(_panels(rows, "accuracy", "", time, Axis("test accuracy"))),
+        # Before the first step both layers' outputs are equal, and a tie is no right answer: 0 says nothing.
+        _without_headings(
+            _panels(rows.filter(polars.col("step") > 0), "accuracy", "", time, Axis("test accuracy"))
+        ),
         _without_headings(_panels(rows, "loss", "mean", time, Axis("test loss"))),
         spacing=4,
     )

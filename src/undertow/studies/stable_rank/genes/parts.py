@@ -10,9 +10,10 @@ from undertow.studies.kit.settings import gradient_descent
 from undertow.studies.kit.study import Part, Scale
 from undertow.studies.stable_rank.starts import (
     ACTIVATIONS,
-    INIT_SCALES,
+    IN_SPAN,
     TEN_SEEDS,
     start_axis,
+    starts,
     trained_head,
 )
 
@@ -24,7 +25,10 @@ _PERSONS = by_scale(width=(16, 128, 128), epochs=(500, 5000, 5000), every=(25, 5
 
 def _patients(name: str, scale: Scale, variant: str) -> dict[str, Any] | None:
     size = _PATIENTS[scale]
-    return _table(name, size.width, 0.22, size.epochs, size.every, variant) if present(name) else None
+    if not present(name):
+        return None
+    settings = _table(name, size.width, 0.22, size.epochs, size.every, variant, scale)
+    return {**settings, "training": {**settings["training"], **IN_SPAN}}
 
 
 def dlbcl(scale: Scale, variant: str) -> dict[str, Any] | None:
@@ -40,23 +44,27 @@ def neuroblastoma(scale: Scale, variant: str) -> dict[str, Any] | None:
 def autism(scale: Scale, variant: str) -> dict[str, Any] | None:
     """Fig 3: five genes."""
     size = _PERSONS[scale]
-    return _table("autism", size.width, 0.01, size.epochs, size.every, variant) if present("autism") else None
+    if not present("autism"):
+        return None
+    return _table("autism", size.width, 0.01, size.epochs, size.every, variant, scale)
 
 
 def own_table(scale: Scale, variant: str) -> dict[str, Any]:
     """A table of the reader's, trained on as autism's; its columns, in any units, are standardised first."""
     size = _PERSONS[scale]
-    settings = _table("table", size.width, 0.01, size.epochs, size.every, variant)
+    settings = _table("table", size.width, 0.01, size.epochs, size.every, variant, scale)
     return {**settings, "data": {"name": "table", "normalise": "standardised"}}
 
 
-def _table(name: str, width: int, rate: float, epochs: int, every: int, variant: str) -> dict[str, Any]:
+def _table(
+    name: str, width: int, rate: float, epochs: int, every: int, variant: str, scale: Scale
+) -> dict[str, Any]:
     return {
         "data": {"name": name},
         "model": trained_head(width, variant),
         "training": gradient_descent(rate, epochs, loss="cross-entropy"),
         "probe": {"measures": ["stable-rank", "loss", "accuracy"], "every": every, "split": "test"},
-        "grid": {"activation": ACTIVATIONS, "seed": TEN_SEEDS, start_axis(variant): list(INIT_SCALES)},
+        "grid": {"activation": ACTIVATIONS, "seed": TEN_SEEDS, start_axis(variant): starts(scale)},
     }
 
 

@@ -9,15 +9,24 @@ from undertow.studies.kit.scales import by_scale
 from undertow.studies.kit.study import Part, Scale
 from undertow.studies.stable_rank.starts import (
     ACTIVATIONS,
+    IN_SPAN,
     INIT_SCALES,
     TEN_SEEDS,
     start_axis,
+    starts,
     trained_head,
 )
 
 __all__ = ["PARTS"]
 
-_DIGITS = by_scale(width=(16, 100, 1000), points=(512, 4000, None), epochs=(3, 6, 10), test=(200, 1000, None))
+_STARTS = (starts("smoke"), starts("laptop"), starts("paper"))
+_DIGITS = by_scale(
+    width=(16, 100, 1000),
+    points=(512, 4000, None),
+    epochs=(3, 6, 10),
+    test=(200, 1000, None),
+    starts=_STARTS,
+)
 # On few points of CIFAR-10 steps are ten times as long: with the report's nothing is learned in a minute.
 _THINGS = by_scale(
     width=(16, 64, 512),
@@ -25,6 +34,8 @@ _THINGS = by_scale(
     epochs=(2, 16, 100),
     rate=(0.1, 0.1, 0.01),
     test=(200, 500, None),
+    precision=("float32", "float32", "tf32"),  # of products, on a GPU: half the time
+    starts=_STARTS,
 )
 _LONG = by_scale(
     width=(16, 64, 512),
@@ -33,6 +44,8 @@ _LONG = by_scale(
     rate=(0.1, 0.1, 0.01),
     test=(200, 500, None),
     every=(4, 16, 3910),  # steps: two, four and ten epochs
+    precision=("float32", "float32", "tf32"),
+    starts=_STARTS,
 )
 
 
@@ -63,7 +76,8 @@ def cifar10(scale: Scale, variant: str) -> dict[str, Any] | None:
     if not present("cifar10") and scale != "paper":
         return None
     data, size = {"name": "cifar10", "normalise": "centred"}, _THINGS[scale]
-    return _pictures(data, size, variant, batch=128, rate=size.rate, seeds=TEN_SEEDS[:6])
+    settings = _pictures(data, size, variant, batch=128, rate=size.rate, seeds=TEN_SEEDS[:6])
+    return {**settings, "training": {**settings["training"], "matmul_precision": size.precision}}
 
 
 def cifar10_long(scale: Scale, variant: str) -> dict[str, Any] | None:
@@ -75,7 +89,12 @@ def cifar10_long(scale: Scale, variant: str) -> dict[str, Any] | None:
     settings = _pictures(
         data, size, variant, batch=128, rate=size.rate, seeds=TEN_SEEDS[:6], every=size.every
     )
-    return {**settings, "grid": {"seed": settings["grid"]["seed"], axis: [INIT_SCALES[0]]}}
+    few = {} if size.points is None else IN_SPAN
+    return {
+        **settings,
+        "training": {**settings["training"], "matmul_precision": size.precision, **few},
+        "grid": {"seed": settings["grid"]["seed"], axis: [INIT_SCALES[0]]},
+    }
 
 
 def _moments(scale: Scale) -> str:
@@ -104,7 +123,7 @@ def _pictures(
             "split": "test",
             **few,
         },
-        "grid": {"activation": ACTIVATIONS, "seed": seeds, start_axis(variant): list(INIT_SCALES)},
+        "grid": {"activation": ACTIVATIONS, "seed": seeds, start_axis(variant): list(size.starts)},
     }
 
 

@@ -10,6 +10,7 @@ from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.statements import Figures
 from undertow.studies.stable_rank.law.claims import arms, laws, predictions
+from undertow.studies.stable_rank.orthogonality.figures import COSINES_ACROSS, zero_at_the_left
 from undertow.studies.stable_rank.rank_tables import by_start
 
 __all__ = ["FIGURES"]
@@ -44,14 +45,9 @@ def law(frame: polars.DataFrame) -> altair.TopLevelMixin:
 def by_cosine(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Cosines on a logarithmic axis, 0 at its left end."""
     table = predictions(by_start(frame), ["cosine", "d", "seed", "init"]).rename({"off": "value"})
-    shown = table.filter(polars.col("d") == polars.col("d").max()).with_columns(
-        cosine=polars.col("cosine").clip(0.003)
-    )
-    across = Axis(
-        "cosine of two points (at the left end: 0)", log=True, ticks=(0.003, 0.01, 0.03, 0.1, 0.3, 0.9)
-    )
+    shown = zero_at_the_left(table.filter(polars.col("d") == polars.col("d").max()))
     return LinePlot(
-        x="cosine", x_axis=across, y="|stable rank/prediction − 1|", colour="init", points=True
+        x="cosine", x_axis=COSINES_ACROSS, y="|stable rank/prediction − 1|", colour="init", points=True
     ).draw(shown)
 
 
@@ -71,4 +67,5 @@ def radius_by_rank(frame: polars.DataFrame) -> altair.TopLevelMixin:
         legend="slope",
         shape="start",
         title="a point for every network",
-    ).draw(arms(frame))
+        column="width",
+    ).draw(arms(frame, every_width=True).with_columns(width=polars.format("{} neurons", "width")))

@@ -37,7 +37,7 @@ _FALLS = "On mixture data the stable rank falls, whatever the scale of the start
 def falls(frame: polars.DataFrame, activation: str) -> Finding:
     """Per seed the largest ratio of final to initial stable rank over the five inits, against 1."""
     ratio = ends(frame, activation).with_columns(value=polars.col("end") / polars.col("start"))
-    note = "effect: final/initial stable rank, largest of the five inits"
+    note = "effect: final/initial stable rank, largest of the inits"
     return verdict(ratio, over="max", below=1.0, note=note)
 
 

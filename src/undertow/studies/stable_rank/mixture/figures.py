@@ -7,6 +7,7 @@ import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
+from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.readings import measured, stacked
 from undertow.studies.kit.statements import Figures
 from undertow.studies.stable_rank.rank_tables import by_start, stable_ranks
@@ -78,6 +79,28 @@ def patterns(frame: polars.DataFrame) -> altair.TopLevelMixin:
     return LinePlot(
         x="epoch", y=Axis("number", log=True), colour="init", column="curve", size=(260, 220)
     ).draw(shown)
+
+
+@FIGURES.add(
+    "rank-by-neurons",
+    "Stable rank beside what the neurons do, every network at every moment read (fixed head, ReLU)",
+    parts=("fixed-head",),
+)
+def rank_by_neurons(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """If the rank is a matter of directions, points lie on one curve; if of patterns alone, on the other."""
+    links = {"to_each_other": "mean |cosine| of two neurons", "own_active": "share active on their own class"}
+    rank = stable_ranks(frame).filter(polars.col("activation") == "relu").rename({"value": "rank"})
+    shown = _of_neurons(frame, links).join(rank, on=["seed", "init", "epoch"])
+    return ScatterPlot(
+        x="value",
+        y="rank",
+        x_axis=Axis("share or cosine"),
+        y_axis=Axis("stable rank of W", log=True),
+        colour="init",
+        legend="init",
+        column="curve",
+        title="a point for every network and moment",
+    ).draw(shown.select("init", "curve", "value", "rank"))
 
 
 @FIGURES.add(

@@ -9,12 +9,13 @@ from undertow.studies.kit.settings import gradient_descent
 from undertow.studies.kit.study import Part, Scale
 from undertow.studies.stable_rank.starts import (
     ACTIVATIONS,
-    INIT_SCALES,
+    IN_SPAN,
     ONE_DRAW,
     fixed_head,
     glorot_start,
     mixture,
     start_axis,
+    starts,
     trained_head,
 )
 
@@ -25,7 +26,7 @@ _SIZES = by_scale(
     d=(60, 784, 784),
     width=(16, 100, 100),
     epochs=(300, 5000, 5000),
-    every=(20, 100, 10),
+    every=(20, 100, 25),
     rate=(0.02, 1e-4, 1e-4),
     seeds=(10, 10, 20),
     data=ONE_DRAW,
@@ -47,9 +48,9 @@ def trained(scale: Scale, variant: str) -> dict[str, Any]:
     return {
         "data": mixture(size.d, size.data),
         "model": trained_head(size.width, variant),
-        "training": gradient_descent(size.rate, size.epochs, loss="cross-entropy"),
+        "training": {**gradient_descent(size.rate, size.epochs, loss="cross-entropy"), **IN_SPAN},
         "probe": {"measures": ["stable-rank", "loss"], "every": size.every},
-        "grid": {"activation": ACTIVATIONS, "seed": list(range(size.seeds)), axis: list(INIT_SCALES)},
+        "grid": {"activation": ACTIVATIONS, "seed": list(range(size.seeds)), axis: starts(scale)},
     }
 
 
@@ -59,7 +60,7 @@ def fixed(scale: Scale, variant: str) -> dict[str, Any]:
     return {
         "data": mixture(size.d, size.data),
         "model": fixed_head(size.width, variant),
-        "training": gradient_descent(size.rate, size.epochs, fixed_head=True),
+        "training": {**gradient_descent(size.rate, size.epochs, fixed_head=True), **IN_SPAN},
         "probe": {
             "measures": [
                 "stable-rank",
@@ -68,7 +69,7 @@ def fixed(scale: Scale, variant: str) -> dict[str, Any]:
             ],
             "every": size.every,
         },
-        "grid": {"activation": ACTIVATIONS, "seed": list(range(10)), axis: list(INIT_SCALES)},
+        "grid": {"activation": ACTIVATIONS, "seed": list(range(10)), axis: starts(scale)},
     }
 
 

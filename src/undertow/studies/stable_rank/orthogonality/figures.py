@@ -11,9 +11,20 @@ from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.statements import Figures
 from undertow.studies.stable_rank.orthogonality.claims import DATA_PARTS, orders, orders_by_data
 
-__all__ = ["FIGURES"]
+__all__ = ["COSINES_ACROSS", "FIGURES", "zero_at_the_left"]
 
 FIGURES = Figures()
+_ZERO = 0.0003
+COSINES_ACROSS = Axis(
+    f"cosine of two points ({_ZERO:g} stands for 0)", log=True, ticks=(_ZERO, 0.001, 0.01, 0.1, 0.3, 0.9)
+)
+
+
+def zero_at_the_left(table: polars.DataFrame) -> polars.DataFrame:
+    """The table with a place for cosine 0 on a logarithmic axis, below all others."""
+    return table.with_columns(cosine=polars.col("cosine").clip(_ZERO))
+
+
 _FOLLOWED = "Spearman of stable rank and start"
 
 
@@ -24,13 +35,15 @@ _FOLLOWED = "Spearman of stable rank and start"
 )
 def by_cosine(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Cosines on a logarithmic axis, 0 at its left end."""
-    shown = orders(frame).drop_nulls("value").with_columns(cosine=polars.col("cosine").clip(0.003))
-    across = Axis(
-        "cosine of two points (at the left end: 0)", log=True, ticks=(0.003, 0.01, 0.03, 0.1, 0.3, 0.9)
-    )
     return LinePlot(
-        x="cosine", x_axis=across, y=_FOLLOWED, colour="d", legend="dimension", rules=(0.0,), points=True
-    ).draw(shown)
+        x="cosine",
+        x_axis=COSINES_ACROSS,
+        y=_FOLLOWED,
+        colour="d",
+        legend="dimension",
+        rules=(0.0,),
+        points=True,
+    ).draw(zero_at_the_left(orders(frame).drop_nulls("value")))
 
 
 @FIGURES.add(

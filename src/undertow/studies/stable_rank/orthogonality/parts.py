@@ -7,7 +7,7 @@ from typing import Any
 from undertow.studies.kit.scales import by_scale
 from undertow.studies.kit.settings import gradient_descent
 from undertow.studies.kit.study import Part, Scale
-from undertow.studies.stable_rank.starts import INIT_SCALES, TEN_SEEDS, fixed_head, start_axis
+from undertow.studies.stable_rank.starts import IN_SPAN, TEN_SEEDS, fixed_head, start_axis, starts
 
 __all__ = ["COSINES", "PARTS"]
 
@@ -26,7 +26,7 @@ def cosines(scale: Scale, variant: str) -> dict[str, Any]:
     return {
         "data": {"name": "equal-cosines", "n": 10, "positive": 5, "seed": 0},
         "model": fixed_head(size.width, variant),
-        "training": gradient_descent(size.rate, size.epochs, fixed_head=True),
+        "training": {**gradient_descent(size.rate, size.epochs, fixed_head=True), **IN_SPAN},
         "probe": {
             "measures": ["stable-rank", {"name": "loss", "kind": "logistic"}, "neuron-alignment"],
             "every": "ends",
@@ -35,7 +35,7 @@ def cosines(scale: Scale, variant: str) -> dict[str, Any]:
             "cosine": list(size.cosines),
             "d": [16, 200],
             "seed": TEN_SEEDS,
-            start_axis(variant): list(INIT_SCALES),
+            start_axis(variant): starts(scale),
         },
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import altair
 import polars
 
@@ -15,7 +17,9 @@ from undertow.studies.stable_rank.rest.claims import proof_readings
 __all__ = ["FIGURES"]
 
 FIGURES = Figures(parts=("rest",))
-_DECADES = Axis("−log₁₀ of the loss")
+_NETWORK = ("activation", "seed", "init")
+_PER_FACTOR = 6
+_DECADES = Axis("−log₁₀ of the loss", log=True)
 _SHOWN = {
     "spread": "q_max − q_min",
     "least": "smallest λ, in units of its bound",
@@ -23,14 +27,12 @@ _SHOWN = {
 }
 
 
-@FIGURES.add("rest-rank", "Stable rank down to a loss of 10⁻⁵⁰, from the smallest and the largest start")
+@FIGURES.add("rest-rank", "Stable rank until it rests, from the smallest and the largest start")
 def rank_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Limits are what the curves end at, with lines at 1 and 2."""
-    network = ("activation", "seed", "init")
-    ranks = stable_ranks(frame, by=network, time="step").rename({"value": "rank"})
-    both = _by_decade(proof_readings(frame).join(ranks, on=[*network, "step"]))
-    shown = both.filter(polars.col("decade") > 0).rename({"rank": "value"})
-    shown = shown.sort("activation", descending=True, maintain_order=True)
+    ranks = stable_ranks(frame, by=_NETWORK, time="step").rename({"value": "rank"})
+    both = _by_decade(proof_readings(frame).join(ranks, on=[*_NETWORK, "step"]))
+    shown = both.rename({"rank": "value"}).sort("activation", descending=True, maintain_order=True)
     return LinePlot(
         x="decade",
         x_axis=_DECADES,
@@ -43,7 +45,7 @@ def rank_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 @FIGURES.add(
     "rest-trained-rank",
-    "Stable rank down to a loss of 10⁻⁵⁰, with the head trained, from five starts",
+    "Stable rank until it rests, with the head trained, from five starts",
     parts=("rest-trained",),
 )
 def trained_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
@@ -53,7 +55,7 @@ def trained_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 @FIGURES.add(
     "rest-glorot-rank",
-    "Stable rank down to a loss of 10⁻⁵⁰ from Frei et al.'s Glorot-uniform start (fixed head)",
+    "Stable rank until it rests, from Frei et al.'s Glorot-uniform start (fixed head)",
     parts=("rest-glorot",),
 )
 def glorot_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
@@ -61,10 +63,10 @@ def glorot_by_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
     return _by_steps(frame.with_columns(activation=polars.lit("leaky-relu"), init=polars.lit("Glorot")))
 
 
-@FIGURES.add("proof", "Margins, multipliers and the inequality down to a loss of 10⁻⁵⁰ (ReLU)")
+@FIGURES.add("proof", "Margins, multipliers and the inequality until the rank rests (ReLU)")
 def conditions(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """What the proof wants: a bounded spread, multipliers above 1 (and 0), an excess that is not positive."""
-    table = _by_decade(proof_readings(frame, "relu")).filter(polars.col("decade") > 0)
+    table = _by_decade(proof_readings(frame, "relu"))
     shown = stacked(table, _SHOWN, by=("seed", "init", "decade")).drop_nulls("value")
     return LinePlot(
         x="decade",
@@ -80,10 +82,9 @@ def conditions(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 def _by_steps(rows: polars.DataFrame) -> altair.TopLevelMixin:
     """Stable ranks over decades of the loss, on a logarithmic axis, with lines at 1 and 2."""
-    network = ("activation", "seed", "init")
-    ranks = curves(rows, "stable-rank", "hidden.weight", by=network, time="step")
-    losses = curves(rows, "steps", "log10_loss", by=network, time="step").rename({"value": "log10_loss"})
-    shown = _by_decade(ranks.join(losses, on=[*network, "step"])).filter(polars.col("decade") > 0)
+    ranks = curves(rows, "stable-rank", "hidden.weight", by=_NETWORK, time="step")
+    losses = curves(rows, "steps", "log10_loss", by=_NETWORK, time="step").rename({"value": "log10_loss"})
+    shown = _by_decade(ranks.join(losses, on=[*_NETWORK, "step"]))
     shown = shown.sort("activation", descending=True, maintain_order=True)
     up = Axis("stable rank of W", log=True)
     return LinePlot(
@@ -92,8 +93,16 @@ def _by_steps(rows: polars.DataFrame) -> altair.TopLevelMixin:
 
 
 def _by_decade(table: polars.DataFrame) -> polars.DataFrame:
-    """Networks at the decade that they have just passed; what was measured between two is at the first."""
-    decade = (-polars.col("log10_loss")).floor().cast(polars.Int64)
-    return table.with_columns(decade=decade).unique(
-        ["activation", "seed", "init", "decade"], keep="first", maintain_order=True
-    )
+    """Every network at the same decades of the loss, six to each factor of ten, as it was read nearest to them.
+
+    Networks are read at their own steps, and so at decades of their own, of which there are no means over seeds.
+    """
+    decade = polars.col("decade")
+    read = table.with_columns(decade=-polars.col("log10_loss")).filter(decade >= 1).sort("decade")
+    own = read.group_by(_NETWORK, maintain_order=True).agg(first=decade.min(), last=decade.max())
+    if own.is_empty():
+        return read
+    begin, end = (_PER_FACTOR * math.log10(each) for each in (own["first"].max(), own["last"].min()))  # type: ignore[arg-type]
+    places = [10 ** (k / _PER_FACTOR) for k in range(math.floor(begin), math.floor(end) + 1)]
+    common = own.select(_NETWORK).join(polars.DataFrame({"decade": places}), how="cross").sort("decade")
+    return common.join_asof(read, on="decade", by=list(_NETWORK), strategy="nearest", check_sortedness=False)

@@ -1,0 +1,139 @@
+"""The stable-rank study at paper scale, both variants: pictures and lymphoma on the GPU, everything else on the cores.
+
+    python benchmarks/rank_at_paper_scale.py --runs RUNS --seconds-budget 420 --workers 13 --pack rank.tar.xz
+
+What matters most comes first, on the GPU as on the cores. Figure 6 trains the networks of both variants as one batch:
+they differ in their starts alone, and a step of twelve takes little longer than one of six. Every group is stored when
+it has ended, and weights are not kept; what has not ended after ``--seconds-budget`` is lost. The archive comes in
+pieces of 15 MB and unpacks into any store; runs that are there already are not made again.
+
+    mkdir rank && cat rank.tar.xz.* | tar xJ -C rank && undertow claims rank
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import torch
+from study_parts import Clock, machine, run
+
+from undertow.config.grid import Group, StudyConfig
+from undertow.execution.engines.processes import Processes
+from undertow.execution.engines.worker import attempt
+from undertow.store.store import Store
+from undertow.studies import find
+from undertow.studies.kit.presence import present
+
+_NEVER = 1e9  # seconds between checkpoints: they would not outlive the machine
+_PIECE = 15_000_000  # bytes
+_ON_GPU = (
+    *("authors:mnist", "authors:cifar10", "both:cifar10-long", "authors:dlbcl", "paper:mnist", "paper:dlbcl"),
+    *("paper:cifar10", "authors:fashion-mnist", "paper:fashion-mnist"),
+)
+_SMALL = ("rest-trained", "rest", "main", "fixed-head", "glorot", "rest-glorot", "cosines", "autism")
+_ON_CORES = (
+    *(f"authors:{part}" for part in _SMALL),
+    *(f"paper:{part}" for part in (*_SMALL, "law", "intervention")),
+)
+
+
+def studies_of(job: str, scale: str) -> tuple[StudyConfig, ...]:
+    """The grids of ``variant:part``, or of the part in both variants."""
+    variant, part = job.split(":")
+    variants = ("paper", "authors") if variant == "both" else (variant,)
+    return tuple(grid for each in variants for grid in find("stable-rank").grids(scale, each, parts=[part]))
+
+
+def groups_of(studies: tuple[StudyConfig, ...]) -> Iterator[Group]:
+    """Groups whose networks differ in their starts alone are one."""
+    for alike in zip(*(study.groups for study in studies), strict=True):
+        yield Group(tuple(trial for group in alike for trial in group.trials))
+
+
+def on_this_device(jobs: list[str], scale: str, store: Store, *, ends: float) -> None:
+    """One group after the other, until time is up."""
+    for job in jobs:
+        if not present(job.split(":")[1].removesuffix("-long")):
+            print(f"{job}: the data are not here", flush=True)
+            continue
+        studies = studies_of(job, scale)
+        for study in studies:
+            store.add_study(study)
+        clock = Clock(store, studies)
+        for group in groups_of(studies):
+            if time.monotonic() > ends:
+                return
+            outcome = attempt(
+                store,
+                group,
+                stop=lambda: time.monotonic() > ends,
+                on_progress=partial(clock.progress, group),
+                checkpoint_seconds=_NEVER,
+                keep_weights=False,
+            )
+            clock.ended(group, finished=outcome.status == "finished")
+            if outcome.status != "finished":
+                print(f"{job}: {outcome.status} {' '.join(outcome.notes)}", flush=True)
+
+
+def on_cores(jobs: list[str], scale: str, store: Store, *, workers: int, budget: float) -> None:
+    """Everything at once, in so many processes."""
+    grids = tuple(grid for job in jobs for grid in studies_of(job, scale))
+    engine = Processes(workers, checkpoint_seconds=_NEVER, keep_weights=False)
+    seconds = run(store, grids, Clock(store, grids, workers), budget=budget, using=engine)
+    print(f"on the cores together {seconds:.1f} s", flush=True)
+
+
+def pack(store: Store, archive: Path) -> None:
+    """Trials and studies without what was under way, in pieces that can be sent."""
+    with tarfile.open(archive, "w:xz", preset=1) as tar:
+        for name in ("trials", "studies"):
+            tar.add(store.path / name, arcname=name)
+    data = archive.read_bytes()
+    archive.unlink()
+    for place, start in enumerate(range(0, len(data), _PIECE)):
+        archive.with_name(f"{archive.name}.{place:02}").write_bytes(data[start : start + _PIECE])
+    print(f"{archive}: {len(data) / 1e6:.1f} MB", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--scale", choices=("smoke", "laptop", "paper"), default="paper")
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--on-gpu", nargs="*", default=_ON_GPU, help="variant:part, the most important first")
+    parser.add_argument("--on-cores", nargs="*", default=_ON_CORES)
+    parser.add_argument("--workers", type=int, default=13)
+    parser.add_argument("--seconds-budget", type=float, default=float("inf"))
+    parser.add_argument("--pack", type=Path)
+    parser.add_argument("--cores-only", action="store_true", help="this process is the one beside the GPU's")
+    options = parser.parse_args()
+    store, ends = Store(options.runs), time.monotonic() + options.seconds_budget
+    if options.cores_only:
+        on_cores(
+            options.on_cores, options.scale, store, workers=options.workers, budget=options.seconds_budget
+        )
+        return
+    print(f"on {machine()}, torch {torch.__version__}", flush=True)
+    beside = None
+    if options.on_cores:
+        hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+        beside = subprocess.Popen([sys.executable, "-u", *sys.argv, "--cores-only"], env=hidden)
+    began = time.monotonic()
+    on_this_device(options.on_gpu, options.scale, store, ends=ends)
+    print(f"on this device together {time.monotonic() - began:.1f} s", flush=True)
+    if beside is not None:
+        beside.wait()
+    if options.pack:
+        pack(store, options.pack)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Networks, losses and samples that make float32 or Lanczos go wrong: the error has to say so, or hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.curvature.curvature_cases import dense_hessian
+from undertow.core.errors import InputError, ModelError
+from undertow.core.status import Status
+from undertow.curvature.hessian_sharpness import sharpness
+
+Problem = tuple[nn.Module, Tensor, Tensor, Any]
+
+
+def mlp(*sizes: int, activation: Callable[[], nn.Module] = nn.Tanh) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for before, after in pairwise(sizes):
+        layers += [nn.Linear(before, after), activation()]
+    return nn.Sequential(*layers[:-1]).eval()
+
+
+def points(count: int = 30, size: int = 6) -> tuple[Tensor, Tensor]:
+    return torch.randn(count, size), torch.randint(0, 3, (count,))
+
+
+def in_units(unit: float) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda outputs, _: unit * outputs.square().sum(1)
+
+
+def bent_down(times: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """Curvature 1, 1/2 and −times in the three outputs."""
+    return lambda outputs, _: (outputs.square() * outputs.new_tensor([-times, 1.0, 0.5])).sum(1) / 2
+
+
+def cancelling() -> Problem:
+    """Neurons in pairs whose outputs nearly cancel, at 10⁵ times the scale of what is left."""
+    net, (x, y) = mlp(6, 16, 3), points()
+    weight, bias, second, _ = net.parameters()
+    with torch.no_grad():
+        for first in (weight, bias):
+            first[8:] = first[:8]
+        second[:, 8:] = 1e-3 * torch.randn(3, 8) - second[:, :8]
+        second.mul_(1e5)
+    return net, x, y, "square"
+
+
+def thin_statistics() -> Problem:
+    net = nn.Sequential(nn.Linear(6, 9), nn.BatchNorm1d(9), nn.Tanh(), nn.Linear(9, 3)).eval()
+    net[1].running_var.fill_(1e-20)  # type: ignore[union-attr,operator]
+    return net, *points(), "cross-entropy"
+
+
+class BesideNothing(nn.Module):
+    """A layer, and a parameter without entries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nothing, self.layer = nn.Parameter(torch.empty(0)), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)  # type: ignore[no-any-return]
+
+
+def one_far_away(activation: Callable[[], nn.Module], distance: float) -> Problem:
+    """Two thousand samples, of which one makes up the curvature and its rounding, and a share of them may miss it."""
+    x, y = points(2000)
+    x[1234] *= distance
+    return mlp(6, 9, 3, activation=activation), x, y, "square"
+
+
+def zeroed(net: nn.Module) -> nn.Module:
+    for parameter in net.parameters():
+        nn.init.zeros_(parameter)
+    return net
+
+
+def frozen(place: int) -> nn.Module:
+    net = mlp(6, 9, 3)
+    net[place].requires_grad_(False)
+    return net
+
+
+HOSTILE: dict[str, Callable[[], Problem]] = {
+    "neurons that cancel": cancelling,
+    "inputs far from zero": lambda: (mlp(6, 9, 3), points()[0] + 1e4, points()[1], "cross-entropy"),
+    "a line far from zero": lambda: (nn.Linear(6, 3), points()[0] + 1e6, points()[1], "square"),
+    "units of 1e-42": lambda: (mlp(6, 9, 3), *points(), in_units(1e-42)),
+    "units of 3e37": lambda: (mlp(6, 9, 3), *points(), in_units(3e37)),
+    "one sample": lambda: (mlp(6, 9, 3), *points(1), "cross-entropy"),
+    "running variance of 1e-20": thin_statistics,
+    "a parameter without entries": lambda: (BesideNothing(), *points(), "cross-entropy"),
+    "all eigenvalues equal": lambda: (
+        nn.Linear(40, 3, bias=False),
+        torch.linalg.qr(torch.randn(40, 40))[0],
+        torch.zeros(40, dtype=torch.long),
+        "square",
+    ),
+    "rank one": lambda: (mlp(6, 50, 1), points(1)[0], torch.zeros(1), "square"),
+    "one sample far away": lambda: one_far_away(nn.Tanh, 1e3),
+    "one sample very far away": lambda: one_far_away(nn.ReLU, 1e6),
+    "a loss that does not look": lambda: (
+        mlp(6, 9, 3),
+        *points(),
+        lambda outputs, _: outputs.new_zeros(len(outputs)),
+    ),
+    "a linear loss": lambda: (mlp(6, 9, 3), *points(), lambda outputs, _: outputs.sum(1)),
+    "a loss in float64": lambda: (mlp(6, 9, 3), *points(), lambda o, _: o.double().square().sum(1)),
+    "nothing but zeros": lambda: (zeroed(mlp(6, 9, 3, activation=nn.ReLU)), *points(), "cross-entropy"),
+    "a million times more negative": lambda: (
+        nn.Linear(40, 3, bias=False),
+        *points(60, 40),
+        bent_down(1e6),
+    ),
+    "a frozen first layer": lambda: (frozen(0), *points(), "cross-entropy"),
+    "a frozen last layer": lambda: (frozen(2), *points(), "cross-entropy"),
+    "columns for rows": lambda: (mlp(6, 9, 3), torch.randn(6, 30).T, points()[1], "cross-entropy"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_error_holds(name: str) -> None:
+    torch.manual_seed(7)
+    net, x, y, loss = HOSTILE[name]()
+    truth = float(torch.linalg.eigvalsh(dense_hessian(net, x, y, loss))[-1])
+    for method in ("krylov", "exact"):
+        found = sharpness(net, x, y, loss=loss, method=method)
+        assert found.value - found.rounding <= truth <= found.value + found.error, (method, truth, found)
+        assert found.status.ok
+        assert found.error <= 1e-2 * abs(found.value) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 29, 30, 31])
+@pytest.mark.parametrize("matrix", ["hessian", "gauss-newton"])
+def test_where_the_samples_are_cut_does_not_matter(chunk: int, matrix: str) -> None:
+    torch.manual_seed(0)
+    net, (x, y) = mlp(6, 9, 3), points()
+    whole = sharpness(net, x, y, loss="cross-entropy", matrix=matrix, method="krylov")
+    cut = sharpness(net, x, y, loss="cross-entropy", matrix=matrix, method="krylov", chunk=chunk)
+    assert cut.value == pytest.approx(whole.value, rel=1e-5)
+    assert cut.products == whole.products
+
+
+@pytest.mark.parametrize("where", ["x", "y"])
+def test_what_is_no_number_has_no_sharpness(where: str) -> None:
+    x, y = torch.randn(30, 6), torch.zeros(30)
+    (x if where == "x" else y)[3] = math.inf if where == "x" else math.nan
+    for method in ("krylov", "exact"):
+        found = sharpness(mlp(6, 9, 1), x, y, loss="square", method=method)
+        assert math.isnan(found.value)
+        assert found.error == math.inf
+        assert found.status is Status.ROUNDING
+
+
+def test_options_that_mean_nothing_are_refused() -> None:
+    net, (x, y) = mlp(6, 9, 3), points()
+    for options, told in (
+        ({"max_steps": 0}, "at least one product"),
+        ({"generator": 3}, r"torch\.Generator"),
+        ({"memory_budget": 0}, "at least 1"),
+        ({"rtol": math.nan}, "rtol must be positive"),
+        ({"top": 10_000}, "eigenvalues"),
+    ):
+        with pytest.raises(InputError, match=told):
+            sharpness(net, x, y, loss="cross-entropy", method="krylov", **options)
+    with pytest.raises(InputError, match=r"dtype=torch\.float32"):
+        sharpness(net.half(), x.half(), y, loss="cross-entropy")
+    nothing = BesideNothing()
+    nothing.layer.requires_grad_(False)
+    with pytest.raises(ModelError, match="no entries"):
+        sharpness(nothing, x, y, loss="cross-entropy")
+
+
+def test_half_precision_is_measured_where_one_says_in_which() -> None:
+    torch.manual_seed(0)
+    net, (x, y) = mlp(6, 9, 3).bfloat16(), points()
+    truth = float(torch.linalg.eigvalsh(dense_hessian(net, x.bfloat16(), y, "cross-entropy"))[-1])
+    found = sharpness(net, x.bfloat16(), y, loss="cross-entropy", dtype=torch.float32)
+    assert abs(found.value - truth) <= found.error
