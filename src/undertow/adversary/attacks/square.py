@@ -79,9 +79,8 @@ def square(
         delta = torch.where(better.unsqueeze(-1), moved - x, delta)
         level = torch.where(better, new_level, level)
         if bool(hit.any()):
-            members, positions = hit.nonzero(as_tuple=True)
-            places = columns[members, positions]
-            found.x[members, places], found.broken[members, places] = moved[members, positions], True
+            # The first example counts: broken samples stay in the batch for as long as others share it.
+            found.record(columns, moved, hit, first=True)
             left = remaining(found.broken, columns)
             if left is not None:
                 if left.shape[1] == 0:
