@@ -23,10 +23,8 @@ __all__ = ["certified_radii", "gap_bounds", "linear_radii", "weakest_directions"
 
 Found = TypeVar("Found")
 
-_RTOL, _COARSE = (
-    1e-9,
-    1e-3,
-)  # to which a certified radius is searched for: where a trial is cheap, and elsewhere
+# To which a certified radius is searched for: where a trial is cheap, and elsewhere.
+_RTOL, _COARSE = 1e-9, 1e-3
 _CHEAP = 1e6  # multiplications
 
 
