@@ -10,10 +10,8 @@ import numpy as np
 __all__ = ["central_path"]
 
 _GROWTH = 8.0
-_ON_THE_WAY, _AT_THE_END = (
-    1e-2,
-    1e-6,
-)  # Newton decrements at which τ may grow, and at which the last point is good
+# Newton decrements at which τ may grow, and at which the last point is good.
+_ON_THE_WAY, _AT_THE_END = 1e-2, 1e-6
 _SUFFICIENT = 0.1  # of the decrease that the slope promises
 
 
