@@ -125,14 +125,14 @@ def faded(card: Any) -> int:
 def test_a_click_on_the_legend_singles_out_a_series(shared: Watched) -> None:
     card = shared.drawn(LEFT)
     lines = card.locator(".mark-line path").count()
-    assert lines == 10
+    assert lines == 6
     assert faded(card) == 0
     card.locator(".role-legend-label text").first.click()
     shared.page.wait_for_function(
         "c => [...c.querySelectorAll('.mark-line path')].some(p => p.getAttribute('opacity') < 0.5)",
         arg=card.element_handle(),
     )
-    assert faded(card) == lines - 2  # one of five scales, in two panels
+    assert faded(card) == lines - 2  # one of three scales, in two panels
     card.locator("[data-reset]").click()
     shared.page.wait_for_function(
         "c => ![...c.querySelectorAll('.mark-line path')].some(p => p.getAttribute('opacity') < 0.5)",
@@ -217,7 +217,7 @@ def test_a_figure_is_saved_as_a_pdf_that_is_whole(shared: Watched) -> None:
 
 def test_the_data_behind_a_figure_is_saved(shared: Watched) -> None:
     rows = list(csv.DictReader(io.StringIO(saved(shared, "csv").decode())))
-    assert len(rows) == 2 * 5 * 16  # activations, scales, moments
+    assert len(rows) == 2 * 3 * 16  # activations, scales, moments
     first = min(rows, key=lambda row: float(row["epoch"]))
     assert float(first["mean"]) == pytest.approx(7.0, abs=1e-6)
 
