@@ -457,6 +457,30 @@ def test_a_gradient_that_is_no_number_is_seen_in_its_network_and_in_no_other(kin
         torch.testing.assert_close(weights_[name][1:], weight)
 
 
+def assert_steps_are(
+    direction: Direction,
+    weight: dict[str, Tensor],
+    theirs: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
+    gradients_at: Callable[[int], dict[str, Tensor]],
+    rtol: float,
+    atol: float,
+) -> None:
+    """Fifty steps of two networks at once are those of an optimiser of torch's for each."""
+    own = [[nn.Parameter(each[member].clone()) for each in weight.values()] for member in range(2)]
+    loops = [theirs(parameters) for parameters in own]
+    memory, rates = direction.start(weight), torch.full((2,), 0.02, dtype=torch.float64)
+    for step in range(50):
+        gradients = gradients_at(step)
+        for member, (parameters, loop) in enumerate(zip(own, loops, strict=True)):
+            for parameter, gradient in zip(parameters, gradients.values(), strict=True):
+                parameter.grad = gradient[member].clone()
+            loop.step()
+        direction.step(weight, gradients, memory, rates)
+    for member, parameters in enumerate(own):
+        for parameter, each in zip(parameters, weight.values(), strict=True):
+            torch.testing.assert_close(each[member], parameter.detach(), rtol=rtol, atol=atol)
+
+
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this PyTorch has no Muon")
 @pytest.mark.parametrize(
     "settings", [{}, {"momentum": 0.5, "nesterov": False}, {"weight_decay": 0.7, "steps": 3}]
@@ -469,21 +493,15 @@ def test_muon_is_torchs_own(settings: dict[str, Any], monkeypatch: pytest.Monkey
         name: torch.randn(2, *shape, generator=draw).double()
         for name, shape in (("w", (5, 3)), ("v", (3, 7)))
     }
-    theirs = [[nn.Parameter(each[member].clone()) for each in weight.values()] for member in range(2)]
     options: dict[str, Any] = {"momentum": direction.momentum, "nesterov": direction.nesterov}
     options |= {"lr": 0.02, "ns_steps": direction.steps, "weight_decay": direction.weight_decay}
-    loops = [torch.optim.Muon(own, **options) for own in theirs]
-    memory, rates = direction.start(weight), torch.full((2,), 0.02, dtype=torch.float64)
-    for _ in range(50):
-        gradients = {name: torch.randn(each.shape, generator=draw).double() for name, each in weight.items()}
-        for member, (own, loop) in enumerate(zip(theirs, loops, strict=True)):
-            for parameter, gradient in zip(own, gradients.values(), strict=True):
-                parameter.grad = gradient[member].clone()
-            loop.step()
-        direction.step(weight, gradients, memory, rates)
-    for member, own in enumerate(theirs):
-        for parameter, each in zip(own, weight.values(), strict=True):
-            torch.testing.assert_close(each[member], parameter.detach(), rtol=0, atol=1e-10)
+
+    def gradients_at(_: int) -> dict[str, Tensor]:
+        return {name: torch.randn(each.shape, generator=draw).double() for name, each in weight.items()}
+
+    assert_steps_are(
+        direction, weight, lambda own: torch.optim.Muon(own, **options), gradients_at, rtol=0, atol=1e-10
+    )
 
 
 ODD = [
@@ -503,31 +521,29 @@ def test_adam_is_torchs_own_with_odd_settings(
     draw = cases.generator(9)
     direction = Adam(**settings) if decay is None else AdamW(weight_decay=decay, **settings)
     weight = {name: torch.randn(2, *shape, generator=draw).double() for name, shape in SHAPES.items()}
-    theirs = [[nn.Parameter(each[member].clone()) for each in weight.values()] for member in range(2)]
-    betas, epsilon = (direction.beta1, direction.beta2), direction.epsilon
-    loops = [
-        torch.optim.Adam(own, lr=0.02, betas=betas, eps=epsilon)
-        if decay is None
-        else torch.optim.AdamW(own, lr=0.02, betas=betas, eps=epsilon, weight_decay=decay)
-        for own in theirs
-    ]
-    memory, rates = direction.start(weight), torch.full((2,), 0.02, dtype=torch.float64)
-    for step in range(50):
+    options: dict[str, Any] = {
+        "lr": 0.02,
+        "betas": (direction.beta1, direction.beta2),
+        "eps": direction.epsilon,
+    }
+
+    def theirs(own: list[nn.Parameter]) -> torch.optim.Optimizer:
+        return (
+            torch.optim.Adam(own, **options)
+            if decay is None
+            else torch.optim.AdamW(own, weight_decay=decay, **options)
+        )
+
+    def gradients_at(step: int) -> dict[str, Tensor]:
         size = 0.0 if step == 5 else scale * 10.0 ** -(step % 7)
-        gradients = {
+        return {
             name: size
             * torch.randn(each.shape, generator=draw).double()
             * (torch.rand(each.shape, generator=draw) < 0.5)
             for name, each in weight.items()
         }
-        for member, (own, loop) in enumerate(zip(theirs, loops, strict=True)):
-            for parameter, gradient in zip(own, gradients.values(), strict=True):
-                parameter.grad = gradient[member].clone()
-            loop.step()
-        direction.step(weight, gradients, memory, rates)
-    for member, own in enumerate(theirs):
-        for parameter, each in zip(own, weight.values(), strict=True):
-            torch.testing.assert_close(each[member], parameter.detach(), rtol=1e-12, atol=1e-12)
+
+    assert_steps_are(direction, weight, theirs, gradients_at, rtol=1e-12, atol=1e-12)
 
 
 def test_a_gradient_that_is_not_finite_spoils_its_own_network_alone() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import altair
 import polars
 
+from undertow.drawing.inline_rows import inline_rows
+from undertow.drawing.panels import told
 from undertow.drawing.titles import small_title
 
 __all__ = ["MovingLines"]
@@ -52,16 +54,16 @@ class MovingLines:
         scale = altair.Scale(domain=[-self.reach, self.reach], nice=False)
         axes = [altair.X("x:Q", scale=scale, title=None), altair.Y("y:Q", scale=scale, title=None)]
         rows = self.points.select("x", "y", "label").to_dicts()
-        dots = altair.Chart(altair.InlineData(values=rows)).mark_point(filled=True, size=45)
+        dots = altair.Chart(inline_rows(rows)).mark_point(filled=True, size=45)
         dots = dots.encode(*axes, altair.Shape("label:N", title="class"), color=altair.value("#444"))
         now = "datum.place < 0 || datum.place == moment"
-        lines = altair.Chart(altair.InlineData(values=self.ends)).mark_line(strokeWidth=1.8, clip=True)
+        lines = altair.Chart(inline_rows(self.ends)).mark_line(strokeWidth=1.8, clip=True)
         lines = lines.encode(
             *axes,
             altair.Color("kind:N", title=None),
             altair.Detail("place:N"),
             opacity=altair.condition(now, altair.value(1.0), altair.value(0.25)),
-            tooltip=["kind:N", "when:N"],
+            tooltip=told("kind:N", "when:N"),
         )
         whole: altair.TopLevelMixin = (
             altair.layer(lines, dots)

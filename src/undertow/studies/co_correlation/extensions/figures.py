@@ -7,6 +7,7 @@ from typing import Any
 import altair
 import polars
 
+from undertow.drawing.inline_rows import inline_rows
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.palette import ACTIVATIONS, KINDS
 from undertow.drawing.panels import in_panels, rule
@@ -60,7 +61,7 @@ def by_depth(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ends = base.mark_rule(strokeWidth=1).encode(
         altair.Y("low:Q"), altair.Y2("high:Q"), altair.Detail("moment:N")
     )
-    layers = altair.layer(rule(0.0), ends, points, data=altair.InlineData(values=rows.to_dicts()))
+    layers = altair.layer(rule(0.0), ends, points, data=inline_rows(rows.to_dicts()))
     panels = in_panels(layers.properties(width=380, height=240), rows, column="network", row=None)
     seeds = f"mean of {frame['seed'].n_unique()} seeds, line: smallest to largest"
     chart: altair.TopLevelMixin = panels.resolve_scale(x="independent").properties(

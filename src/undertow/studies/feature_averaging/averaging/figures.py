@@ -9,6 +9,7 @@ import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.heat_map import HeatMap
+from undertow.drawing.inline_rows import inline_rows
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.palette import KINDS
 from undertow.drawing.titles import small_title
@@ -59,7 +60,7 @@ def coefficients_over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
     scale = altair.Scale(domain=sides, range=list(KINDS[:2]))
     text = f"λ of w(t) − w(0) for every neuron and feature, seed {seed}, d = {most(frame, 'd')}"
     chart: altair.TopLevelMixin = (
-        altair.Chart(altair.InlineData(values=tidy.sort("pair", "step").to_dicts()))
+        altair.Chart(inline_rows(tidy.sort("pair", "step").to_dicts()))
         .mark_line(strokeWidth=0.8, opacity=0.6)
         .encode(
             altair.X("step:Q", title="step"),

@@ -7,6 +7,7 @@ from typing import Any
 import altair
 import polars
 
+from undertow.drawing.inline_rows import inline_rows
 from undertow.drawing.palette import KINDS
 from undertow.drawing.titles import small_title
 from undertow.studies.kit.data_names import written
@@ -25,7 +26,7 @@ def shares(frame: polars.DataFrame) -> altair.TopLevelMixin:
     table = after_training(frame, "off-manifold").pivot("key", index=index, values="value").sort(index)
     rows = [row for network in table.iter_rows(named=True) for row in _rows(network)]
     order = list(dict.fromkeys(row["where"] for row in rows))
-    base = altair.Chart(altair.InlineData(values=rows)).encode(altair.Y("where:N", title=None, sort=order))
+    base = altair.Chart(inline_rows(rows)).encode(altair.Y("where:N", title=None, sort=order))
     length = altair.Scale(domain=[0, 1])
     points = base.mark_circle(size=60, opacity=0.7, color=KINDS[0]).encode(
         altair.X("share:Q", title="share of ‖δ‖² off the manifold", scale=length),

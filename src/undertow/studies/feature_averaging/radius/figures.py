@@ -8,6 +8,7 @@ import altair
 import polars
 
 from undertow.drawing.axis import Axis
+from undertow.drawing.inline_rows import inline_rows
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.palette import KINDS
 from undertow.studies.feature_averaging.cluster_grids import BY_CLUSTERS, BY_DIMENSION
@@ -60,7 +61,7 @@ def robust_accuracy(frame: polars.DataFrame) -> altair.TopLevelMixin:
     share = Axis("share that survives", domain=(0.0, 1.1))
     chart: Any = _plot(tidy, "eps", Axis("ε / √d"), share, f"d = {most(table, 'd')}")
     marks = [{"eps": k**-0.5, "text": f"√(d/k), k = {k}"}, {"eps": 0.5**0.5, "text": "√(d/2)"}]
-    rules = altair.Chart(altair.InlineData(values=marks)).encode(altair.X("eps:Q"))
+    rules = altair.Chart(inline_rows(marks)).encode(altair.X("eps:Q"))
     label = rules.mark_text(align="left", dx=4, color="#555").encode(y=altair.value(8), text="text:N")
     marked: altair.TopLevelMixin = chart + rules.mark_rule(color="#999", strokeDash=[4, 3]) + label
     return marked
