@@ -17,7 +17,7 @@ __all__ = ["CLAIMS", "PUBLISHED", "TEST", "margins_and_errors", "models", "radii
 
 _TALK = "Li 2024 talk, Robustness"
 CLAIMS = Claims(_TALK, parts=("table",), figure="margin-table")
-PUBLISHED = PublishedNumbers("Li 2024, the talk", parts=("table", "longest"))
+PUBLISHED = PublishedNumbers("Li 2024, the talk", parts=("table", "longest"), so_far=True)
 TEST = "point-radii@test"
 _BY = ["seed", "model"]
 _THEOREM = "a theorem (Sokolic et al. 2017), beside radii that are solved or come from above"
@@ -203,8 +203,14 @@ def models(frame: polars.DataFrame, measure: str, key: str | None = None) -> pol
 
 
 def radii_of_models(frame: polars.DataFrame, measure: str) -> polars.DataFrame:
-    """A row for each point that all models of a seed classify correctly, and model: its radii from all sides."""
-    points = split_key(models(frame, measure), ["side", "i"])
+    """A row for each point that all models of a seed classify correctly, and model: its radii from all sides.
+
+    The longest training is that of the table's first seed, which goes on: its models are those after the table's.
+    """
+    rows = models(frame, measure)
+    goes_on = polars.col("part") == "longest"
+    last = rows.filter(~goes_on)["model"].max() or 0
+    points = split_key(rows.filter(~goes_on | (polars.col("model") > last)), ["side", "i"])
     table = points.pivot("side", index=[*_BY, "i", "fallen"], values="value")
     right = table.filter(polars.col("margin").min().over("seed", "i") > 0).sort(*_BY, "i")
     if right.is_empty():
