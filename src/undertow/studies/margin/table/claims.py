@@ -29,6 +29,9 @@ solved = partial(bounded, radius="exact")
 _BARTLETT = "Bartlett et al. 2017; Jiang et al. 2020; Li 2024 talk"
 generalising = partial(CLAIMS.add, source=_BARTLETT, figure="margin-and-error")
 beside_margin = partial(CLAIMS.add, source="Li 2024 talk, Margin and Robustness")
+_RULES = ("rule-loss-based", "rule-constant")
+_LAYERS = "added once it was known that the talk's table is by the layers' norms"
+of_rules = partial(CLAIMS.add, source="Li 2024 talk, Experiments", parts=_RULES, figure="both-rules")
 
 
 @CLAIMS.add("M-g", "Training longer raises the normalised margin, from a loss of 10^-10 to one of 10^-20.")
@@ -81,16 +84,11 @@ def bound_holds(frame: polars.DataFrame, side: str = "product", radius: str = "a
     return verdict(ratio, over="min", above=1.0 - 1e-6, note=note)
 
 
-@CLAIMS.add(
-    "M-j",
-    "With a constant rate the margin grows far slower per epoch.",
-    source="Li 2024 talk, Experiments",
-    parts=("rule-loss-based", "rule-constant"),
-    figure="both-rules",
-)
-def constant_is_slower(frame: polars.DataFrame) -> Finding:
+@of_rules("M-j", "With a constant rate the margin grows far slower per epoch.")
+@of_rules("M-j.layers", "Also by the layers' norms.", key="by-layers", hindsight=_LAYERS)
+def constant_is_slower(frame: polars.DataFrame, key: str = "normalised") -> Finding:
     """Per seed the normalised margin by the loss-based rule minus that at a constant rate, relative, at the end."""
-    rows = curves(frame, "margins", "normalised", by=["part", "seed"])
+    rows = curves(frame, "margins", key, by=["part", "seed"])
     last = rows.filter(polars.col("epoch") == polars.col("epoch").max())
     both = compared(last, "part", "rule-loss-based", "rule-constant", value="value", on=["seed"])
     larger = polars.max_horizontal(polars.col("one", "other").abs())
@@ -101,9 +99,11 @@ def constant_is_slower(frame: polars.DataFrame) -> Finding:
 
 @about_radii("M-n", "Robustness follows the margin, at training points.")
 @about_radii("M-n.test", "And at test points.", measure=TEST)
-def follows(frame: polars.DataFrame, measure: str = "point-radii") -> Finding:
+@about_radii("M-n.layers", "Also by the layers' norms.", key="by-layers", hindsight=_LAYERS)
+@about_radii("M-n.layers-test", "And at test points.", measure=TEST, key="by-layers", hindsight=_LAYERS)
+def follows(frame: polars.DataFrame, measure: str = "point-radii", key: str = "normalised") -> Finding:
     """Per seed Spearman's correlation of normalised margin and mean attacked radius over its models."""
-    margin = models(frame, "margins", "normalised").select(*_BY, margin="value")
+    margin = models(frame, "margins", key).select(*_BY, margin="value")
     radius = radii_of_models(frame, measure).group_by(_BY).agg(polars.col("attacked").mean())
     trend = rank_correlation(margin.join(radius, on=_BY), "margin", "attacked", by=["seed"])
     note = "effect: Spearman of normalised margin and mean attacked radius over the models of a seed"
