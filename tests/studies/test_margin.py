@@ -21,6 +21,7 @@ from undertow.studies.kit.claim import Claim, Verdict
 from undertow.studies.kit.made_up import faults
 from undertow.studies.margin import STUDY
 from undertow.studies.margin.curves_of_loss import fallen
+from undertow.studies.margin.table.claims import radii_of_models
 
 GRIDS = {grid.part: grid for grid in STUDY.grids("smoke", "paper")}
 Values = dict[tuple[str, str], float]
@@ -185,6 +186,37 @@ def test_printed_numbers_are_found_where_a_network_was_trained_so_far() -> None:
     last = next(number for number in STUDY.published if "model-5" in number.what)
     with pytest.raises(InputError, match="no network was trained"):
         last.ours(frame)
+
+
+def radii(part: str, measure: str, models: int, points: int) -> list[dict[str, Any]]:
+    """Rows of one seed: every model's radius is its number, what is proved a tenth of it."""
+    rows = []
+    for model in range(1, models + 1):
+        about = {"trial": part, "part": part, "seed": 0, "step": model, "epoch": model}
+        rows.append({**about, "measure": "steps", "key": "log10_loss", "value": -10.0 * model})
+        for i in range(points):
+            sides = {"attacked": model + i, "product": model / 10, "margin": 1.0, "half": 9.0}
+            rows += [
+                {**about, "measure": measure, "key": f"{side}:{i}", "value": float(value)}
+                for side, value in sides.items()
+            ]
+    return rows
+
+
+def test_the_longest_training_gives_the_models_after_the_table_s() -> None:
+    rows = radii("table", "point-radii", 3, 2) + radii("longest", "point-radii", 5, 2)
+    found = radii_of_models(polars.DataFrame(rows), "point-radii")
+    assert found["model"].to_list() == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert found["fallen"].unique().sort().to_list() == [10.0, 20.0, 30.0, 40.0, 50.0]
+    alone = radii_of_models(polars.DataFrame(radii("longest", "point-radii", 5, 2)), "point-radii")
+    assert alone.equals(found)
+
+
+def test_all_points_that_were_attacked_count_and_fewer_are_proved() -> None:
+    both = radii("table", "point-radii@test", 2, 2) + radii("table", "attacked-points@test", 2, 5)
+    frame = polars.DataFrame(both).unique(maintain_order=True)
+    assert len(radii_of_models(frame, "point-radii@test")) == 2 * 5
+    assert len(radii_of_models(frame, "point-radii@test", proved=True)) == 2 * 2
 
 
 def test_linear_networks_turn_to_the_machine_and_narrow_ones_have_radii(tmp_path: Path) -> None:

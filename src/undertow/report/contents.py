@@ -127,7 +127,7 @@ def _known(store: ReadableStore, reproduction: Reproduction, entries: Sequence[E
     study = reproduction.study
     pictures = []
     for figure in study.figures:
-        frame = reproduction.frame(figure.parts)
+        frame = reproduction.frame(figure.parts, so_far=figure.so_far)
         if reproduction.begun(figure.parts) and not frame.is_empty():
             pictures.append(_picture_of(figure, frame, pool))
     return Run(
@@ -192,7 +192,11 @@ def _picture_of(figure: Figure, frame: polars.DataFrame, pool: DataPool) -> Pict
         reason = f"{type(error).__name__}: {error}"
         problem = f"This figure cannot be drawn from the records that are there ({reason})."
         return Picture(figure.name, figure.caption, None, problem=problem)
-    return _picture(figure.name, figure.caption, spec, pool)
+    training = frame.filter(frame["status"] == "unfinished")["trial"].n_unique()
+    still = (
+        f" ({training} of {frame['trial'].n_unique()} networks are still being trained)" if training else ""
+    )
+    return _picture(figure.name, f"{figure.caption}{still}", spec, pool)
 
 
 def _picture(name: str, caption: str, spec: dict[str, Any], pool: DataPool) -> Picture:

@@ -61,7 +61,7 @@ def drawn(figure: Figure, frame: polars.DataFrame) -> dict[str, Any]:
 def _specification(reproduction: Reproduction, figure: Figure) -> str | None:
     if not reproduction.begun(figure.parts):
         return None
-    frame = reproduction.frame(figure.parts)
+    frame = reproduction.frame(figure.parts, so_far=figure.so_far)
     if frame.is_empty():
         return None
     try:

@@ -30,7 +30,7 @@ def printed_numbers(reproduction: Reproduction) -> tuple[PrintedNumber, ...]:
     """Every printed number of the study whose parts were begun, with ours from the records that are there."""
     found = []
     for number in reproduction.study.published:
-        frame = reproduction.frame(number.parts)
+        frame = reproduction.frame(number.parts, so_far=number.so_far)
         if reproduction.begun(number.parts) and not frame.is_empty():
             try:
                 ours = in_words(number.ours(frame))

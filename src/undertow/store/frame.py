@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars
 
 from undertow.probe.records import COLUMNS
+from undertow.store.stored_trial import StoredTrial
+from undertow.store.unfinished import records_so_far
 
 if TYPE_CHECKING:
     from undertow.store.store import Store
     from undertow.store.stored_study import StoredStudy
-    from undertow.store.stored_trial import StoredTrial
 
 __all__ = ["frame", "joined"]
 
@@ -34,11 +36,16 @@ _KINDS: dict[str, Any] = dict(
 )
 _WORDS = (b'"value":"', b'"error":"')
 """How a number begins that JSON lacks."""
+_UNFINISHED = b'{"status":"unfinished"}'
 
 
-def frame(store: Store, studies: list[StoredStudy]) -> polars.DataFrame:
-    """One row per record of every finished trial of the studies, with status, study and grid columns."""
-    return joined([_study_frame(store, study) for study in studies])
+def frame(store: Store, studies: list[StoredStudy], *, so_far: bool = False) -> polars.DataFrame:
+    """One row per record of every finished trial of the studies, with status, study and grid columns.
+
+    With ``so_far`` also of trials that are still being trained, whose status is "unfinished".
+    """
+    begun = records_so_far(store.path) if so_far else {}
+    return joined([_study_frame(store, study, begun) for study in studies])
 
 
 def joined(frames: list[polars.DataFrame]) -> polars.DataFrame:
@@ -50,13 +57,16 @@ def joined(frames: list[polars.DataFrame]) -> polars.DataFrame:
     return polars.concat(parts, how="diagonal_relaxed")
 
 
-def _study_frame(store: Store, study: StoredStudy) -> polars.DataFrame:
+def _study_frame(store: Store, study: StoredStudy, begun: Mapping[str, bytes]) -> polars.DataFrame:
     found: list[StoredTrial] = []
     about: list[dict[str, Any]] = []
     for trial, columns in study.trials:
-        if trial not in store:
+        if trial in store:
+            stored = store.trial(trial)
+        elif trial in begun:
+            stored = StoredTrial(trial, {"records.jsonl": begun[trial], "status.json": _UNFINISHED})
+        else:
             continue
-        stored = store.trial(trial)
         found.append(stored)
         about.append(
             {

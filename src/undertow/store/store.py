@@ -193,15 +193,16 @@ class Store:
 
     # Reading
 
-    def frame(self, *studies: StoredStudy) -> polars.DataFrame:
+    def frame(self, *studies: StoredStudy, so_far: bool = False) -> polars.DataFrame:
         """Every record of every finished trial (of ``studies``) as a polars frame, checksums verified.
 
         Columns: ``trial, step, epoch, measure, key, value, error, status, study, variant, scale, part`` and
-        the axes of the grids. A trial that belongs to several studies appears once for each.
+        the axes of the grids. A trial that belongs to several studies appears once for each. With ``so_far`` trials
+        that are still being trained are among them, with what was measured up to their last checkpoint.
         """
         from undertow.store.frame import frame  # polars, which whoever trains need not have
 
-        return frame(self, list(studies) or self.studies())
+        return frame(self, list(studies) or self.studies(), so_far=so_far)
 
 
 def _content(path: Path) -> bytes | None:

@@ -31,7 +31,7 @@ class ReadableStore(Store):
         self.notes: dict[str, str] = {}
         """What is odd about the folder and harms nothing."""
         self._trials: dict[str, StoredTrial] = {}
-        self._frames: dict[str, polars.DataFrame] = {}
+        self._frames: dict[tuple[str, bool], polars.DataFrame] = {}
 
     def __contains__(self, trial: str) -> bool:
         if trial in self._trials:
@@ -62,7 +62,7 @@ class ReadableStore(Store):
             self.notes[label] = f"{path} is a copy of the study {name}, and left out: remove it."
         return studies
 
-    def frame(self, *studies: StoredStudy) -> polars.DataFrame:
+    def frame(self, *studies: StoredStudy, so_far: bool = False) -> polars.DataFrame:
         from undertow.store.frame import (  # polars: `undertow studies` and `data list` go without
             frame,
             joined,
@@ -70,9 +70,9 @@ class ReadableStore(Store):
 
         asked = studies or self.studies()
         for study in asked:
-            if study.label not in self._frames:
-                self._frames[study.label] = frame(self, [study])
-        return joined([self._frames[study.label] for study in asked])
+            if (study.label, so_far) not in self._frames:
+                self._frames[study.label, so_far] = frame(self, [study], so_far=so_far)
+        return joined([self._frames[study.label, so_far] for study in asked])
 
 
 def _light(trial: StoredTrial) -> StoredTrial:

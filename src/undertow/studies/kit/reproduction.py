@@ -44,11 +44,15 @@ class Reproduction:
         chosen = [each for each in self.parts if each.part in parts]
         return tuple(sorted({seed for each in chosen for seed in each.seeds}))
 
-    def frame(self, parts: Sequence[str]) -> polars.DataFrame:
-        """The records of some of the parts; grid columns that none of them has are left out."""
-        asked = frozenset(parts)
+    def frame(self, parts: Sequence[str], *, so_far: bool = False) -> polars.DataFrame:
+        """The records of some of the parts; grid columns that none of them has are left out.
+
+        With ``so_far`` also those of networks that are still being trained.
+        """
+        asked = frozenset(parts), so_far
         if asked not in self._chosen:  # figures and claims ask for the same few parts again and again
-            chosen = self._records.filter(self._records["part"].is_in(list(parts)))
+            records = self._records_so_far if so_far else self._records
+            chosen = records.filter(records["part"].is_in(list(parts)))
             kept = [each.name for each in chosen if each.name in COLUMNS or each.null_count() < len(each)]
             self._chosen[asked] = chosen.select(kept)
         return self._chosen[asked]
@@ -63,12 +67,16 @@ class Reproduction:
         return sum(trial not in self.store for trial in trials), len(trials)
 
     @cached_property
-    def _chosen(self) -> dict[frozenset[str], polars.DataFrame]:
+    def _chosen(self) -> dict[tuple[frozenset[str], bool], polars.DataFrame]:
         return {}
 
     @cached_property
     def _records(self) -> polars.DataFrame:
         return self.store.frame(*self.parts)
+
+    @cached_property
+    def _records_so_far(self) -> polars.DataFrame:
+        return self.store.frame(*self.parts, so_far=True)
 
 
 def reproductions(store: Store) -> list[Reproduction]:

@@ -35,23 +35,31 @@ Number = TypeVar("Number", bound="Callable[..., Sequence[float | None]]")
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: its name for files, what it shows, and how it is drawn from the records of ``parts``."""
+    """A figure of a paper: its name for files, what it shows, and how it is drawn from the records of ``parts``.
+
+    One that shows networks on their way, and not where they end, is drawn of what there is ``so_far``.
+    """
 
     name: str
     caption: str
     draw: Callable[[polars.DataFrame], altair.TopLevelMixin]
     parts: tuple[str, ...] = ("main",)
+    so_far: bool = False
 
 
 @dataclass(frozen=True)
 class Published:
-    """A number that a paper printed, its place there, and how to find ours: one number per seed, from ``parts``."""
+    """A number that a paper printed, its place there, and how to find ours: one number per seed, from ``parts``.
+
+    One of networks on their way, and not where they end, is found in what there is ``so_far``.
+    """
 
     what: str
     printed: str
     source: str
     ours: Callable[[polars.DataFrame], Sequence[float | None]]
     parts: tuple[str, ...] = ("main",)
+    so_far: bool = False
 
 
 class _Stated(list[Item]):
@@ -162,7 +170,14 @@ class Figures(_Stated[Figure]):
         self._parts = tuple(parts)
 
     def add(
-        self, name: str, caption: str, /, *, parts: Sequence[str] | None = None, **given: Any
+        self,
+        name: str,
+        caption: str,
+        /,
+        *,
+        parts: Sequence[str] | None = None,
+        so_far: bool = False,
+        **given: Any,
     ) -> Callable[[Draw], Draw]:
         """Make a figure of the function below, which is ``given`` the rest with every frame."""
 
@@ -170,7 +185,8 @@ class Figures(_Stated[Figure]):
 
         def shown(draw: Draw) -> Draw:
             own = self._parts if parts is None else tuple(parts)
-            self.put(position, Figure(name, caption, partial(draw, **given) if given else draw, own))
+            drawing = partial(draw, **given) if given else draw
+            self.put(position, Figure(name, caption, drawing, own, so_far))
             return draw
 
         return shown
@@ -179,9 +195,9 @@ class Figures(_Stated[Figure]):
 class PublishedNumbers(_Stated[Published]):
     """The numbers that a paper printed, as they are written."""
 
-    def __init__(self, source: str, *, parts: Sequence[str] = ("main",)) -> None:
+    def __init__(self, source: str, *, parts: Sequence[str] = ("main",), so_far: bool = False) -> None:
         super().__init__()
-        self._source, self._parts = source, tuple(parts)
+        self._source, self._parts, self._so_far = source, tuple(parts), so_far
 
     def add(
         self, what: str, printed: str, place: str, /, *, parts: Sequence[str] | None = None, **given: Any
@@ -192,9 +208,8 @@ class PublishedNumbers(_Stated[Published]):
 
         def beside(ours: Number) -> Number:
             source, own = f"{self._source}, {place}", self._parts if parts is None else tuple(parts)
-            self.put(
-                position, Published(what, printed, source, partial(ours, **given) if given else ours, own)
-            )
+            finding = partial(ours, **given) if given else ours
+            self.put(position, Published(what, printed, source, finding, own, self._so_far))
             return ours
 
         return beside

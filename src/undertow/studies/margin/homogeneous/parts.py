@@ -25,6 +25,7 @@ _SIZES = by_scale(
     often=("6 decades", "10 decades", "10 decades"),
     fall=(1.0, 0.2, 0.1),
     longest=(0.02, 0.002, 0.002),
+    seeds=(10, 40, 10),
     lengths=([0.4, 0.2, 0.1], [0.2, 0.1, 0.05, 0.02], [0.2, 0.1, 0.05, 0.02, 0.01]),
 )
 _STARTS = {1: 0.1, 2: 0.01, 3: 0.05, 4: 0.05}
@@ -72,7 +73,7 @@ def stationary(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "model": fully_connected([size.width], 0.001),
         "training": _steady(size, size.longest, size.far),
         "probe": {"measures": ["margins", "direction", kkt], "every": size.seldom},
-        "grid": {"learning_rate": [size.fall], "seed": list(range(10))},
+        "grid": {"learning_rate": [size.fall], "seed": list(range(size.seeds))},
     }
 
 
@@ -83,7 +84,7 @@ def lazy(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "model": fully_connected([size.width], 3.0),
         "training": own["training"] | {"stop_below": -2.0},
         "probe": own["probe"] | {"every": "ends"},
-        "grid": {"seed": list(range(10))},
+        "grid": {"seed": list(range(size.seeds))},
     }
 
 

@@ -20,7 +20,7 @@ _RULES = {"rule-loss-based": "loss-based rate", "rule-constant": "constant rate"
 _SHOWN = {"log10-loss": "log₁₀ 𝓛", "normalised": "normalised margin q_min/ρ^L"}
 
 
-@FIGURES.add("margin-table", "Normalised margins at the losses of the table")
+@FIGURES.add("margin-table", "Normalised margins at the losses of the table", so_far=True)
 def margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Both normalisations against log₁₀ 1/loss, each relative to the first model's."""
     names = {"normalised": "by ρ^L", "by-layers": "by the product of the layers' norms"}
@@ -41,7 +41,9 @@ def margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(shown)
 
 
-@FIGURES.add("longest-margin", "Normalised margins of one network as its loss falls", parts=("longest",))
+@FIGURES.add(
+    "longest-margin", "Normalised margins of one network as its loss falls", parts=("longest",), so_far=True
+)
 @FIGURES.add("vgg-margin", "And of VGG16 on CIFAR-10, of order 14", parts=("vgg",))
 def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Margins relative to where every point was first classified, against log₁₀ 1/𝓛."""
@@ -61,7 +63,7 @@ def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(shown.with_columns(value=value, kind=polars.col("key").replace_strict(names)))
 
 
-@FIGURES.add("both-rules", "Loss and margin against epochs by both rules", parts=tuple(_RULES))
+@FIGURES.add("both-rules", "Loss and margin against epochs by both rules", parts=tuple(_RULES), so_far=True)
 def both_rules(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The talk's first figure: 𝓛 and γ̄ over epochs that were kept."""
     rows = measured(frame, "margins").filter(polars.col("key").is_in(list(_SHOWN)), polars.col("epoch") > 0)
@@ -81,20 +83,25 @@ def both_rules(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(shown.sort("key", "epoch"))
 
 
-@FIGURES.add("robust-curves", "Robust accuracy against ε for every model, train and test")
+@FIGURES.add(
+    "robust-curves",
+    "Robust accuracy against ε for every model, train and test",
+    parts=("table", "longest"),
+    so_far=True,
+)
 def robust_curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The talk's second figure: the share of points whose attacked radius is above ε; dashed: what is proved."""
     found = []
     for measure, panel in {"point-radii": "training points", TEST: "test points"}.items():
-        table = radii_of_models(frame, measure)
-        proved = "certified" if "certified" in table.columns else "product"
+        table, less = radii_of_models(frame, measure), radii_of_models(frame, measure, proved=True)
+        proved = "certified" if "certified" in less.columns else "product"
         most = float(table["attacked"].max())  # type: ignore[arg-type]
         places = polars.DataFrame({"eps": [most * place / _RADII for place in range(_RADII + 1)]})
-        for side, kind in {"attacked": "attacked", proved: "proved"}.items():
+        for side, kind, points in (("attacked", "attacked", table), (proved, "proved", less)):
             share = (polars.col(side) > polars.col("eps")).mean()
-            own = table.join(places, how="cross").group_by("seed", "model", "eps").agg(value=share)
+            own = points.join(places, how="cross").group_by("seed", "model", "eps").agg(value=share)
             found.append(own.with_columns(panel=polars.lit(panel), kind=polars.lit(kind)))
-    depth = models(frame, "margins").group_by("model").agg(polars.col("fallen").median().round(0))
+    depth = table.group_by("model").agg(polars.col("fallen").median().round(0))
     shown = polars.concat(found).join(depth, on="model")
     name = polars.format("model-{}, 10^-{}", "model", polars.col("fallen").cast(polars.Int64))
     return LinePlot(

@@ -9,7 +9,7 @@ from typing import Any
 from undertow.studies.kit.scales import by_scale
 from undertow.studies.kit.study import Part, Scale
 
-__all__ = ["PARTS"]
+__all__ = ["ATTACKED", "PARTS"]
 
 _SIZES = by_scale(
     data=("digits", "digits", "mnist"),
@@ -30,6 +30,7 @@ _SIZES = by_scale(
     starts=([0.05, 0.2, 0.5], [0.02, 0.05, 0.1, 0.2, 0.5], [0.01, 0.02, 0.05, 0.1, 0.2]),
     shares=([0.0, 0.5, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0]),
 )
+ATTACKED = "attacked-points"
 _BOX = [0.0, 1.0]
 _BATCHES = {"optimizer": "sgd", "batch_size": 100}
 
@@ -67,9 +68,11 @@ def _at(levels: Sequence[float]) -> str:
 
 
 def _radii(scale: Scale, *, test: bool) -> list[dict[str, Any]]:
-    """Radii from all sides, and above smoke scale what the talk's attacks leave at the end, on either kind of points.
+    """Radii from all sides, and above smoke scale what the talk's attacks leave, on either kind of points.
 
-    Nothing is proved of the talk's CNN but by the norms of its layers: linear bounds of it take minutes a point.
+    Nothing is proved of the talk's CNN but by the norms of its layers: linear bounds of it take minutes a point. It is
+    attacked at every loss of the table, and smaller networks at the last; at laptop scale closest examples are looked
+    for of more points than there is time to prove something of.
     """
     size, paper = _SIZES[scale], scale == "paper"
     proof = {"prove": False} if paper else {"refine": False, "ball": True}
@@ -78,13 +81,25 @@ def _radii(scale: Scale, *, test: bool) -> list[dict[str, Any]]:
         {"name": "robust-accuracy", "eps": [0.1], "norm": "inf", "attack": "apgd-ce"},
     ]
     radii = {"name": "point-radii", "shorten": False, "limit": size.points, **proof}
-    last = [{**each, "limit": size.attacked, "every": "end"} for each in attacks if scale != "smoke"]
+    more = {
+        "name": "point-radii",
+        "called": ATTACKED,
+        "shorten": False,
+        "prove": False,
+        "limit": size.attacked,
+    }
+    when = {} if paper else {"every": "end"}
+    last = [{**each, "limit": size.attacked, **when} for each in attacks if scale != "smoke"]
     common = {"box": _BOX, **({"split": "test"} if test else {})}
-    return [each | common for each in (radii, *last)]
+    return [each | common for each in (radii, *last, *([more] if scale == "laptop" else ()))]
 
 
 def table(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
-    """Networks on their way to the last loss, looked at when they pass the losses of the table's models."""
+    """Networks on their way to the last loss, looked at when they pass the losses of the table's models.
+
+    At paper scale each is a group of its own, for as many processes as there are: a try that is hopeless then ends
+    early, where several networks would wait for the most hopeful, and a seed that has come to its end is done.
+    """
     size = _SIZES[scale]
     return {
         "data": _data(size),
@@ -95,14 +110,18 @@ def table(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
             "every": _at(size.levels),
         },
         "grid": {"seed": list(range(size.seeds))},
+        **({"group_size": 1} if scale == "paper" else {}),
     }
 
 
 def longest(scale: Scale, variant: str) -> dict[str, Any]:
     """One network as far as the talk's model-5, its margins read at every few decades of the loss on the way."""
-    size, own = _SIZES[scale], table(scale, variant)
-    margins = {"name": "margins", "every": "10 decades" if scale == "paper" else "2 decades"}
-    radii = [] if scale != "paper" else own["probe"]["measures"][1:]
+    size, own, paper = _SIZES[scale], table(scale, variant), scale == "paper"
+    tens = range(10, int(size.last[-1]), 10)
+    between = [ten for ten in tens if all(abs(ten - level) > 1 for level in size.last)]
+    often = _at(sorted((*size.last, *between))) if paper else "2 decades"
+    margins = {"name": "margins", "every": often}
+    radii = own["probe"]["measures"][1:] if paper else []
     return own | {
         "training": _training(scale, -size.last[-1]),
         "probe": {"measures": [margins, *radii], "every": _at(size.last)},
