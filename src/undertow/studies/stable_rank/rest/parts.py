@@ -29,7 +29,7 @@ _DECADES = {
 """Of the loss, by part and scale. What is left of the start falls as their square with one layer trained, and as their
 number with two, whose margins on the other hand double every few dozen steps."""
 _FROM_VARIANCES = {"rest-trained": {"smoke": 100, "laptop": 100_000, "paper": 100_000}}
-"""The same where the five numbers are variances: starts are 30 to 300 times larger, and two layers outgrow them late."""
+"""The same where the five numbers are variances: starts are 30 to 300 times larger, and outgrown later."""
 _SIZES = by_scale(
     d=(200, 784, 784),
     width=(16, 100, 100),
