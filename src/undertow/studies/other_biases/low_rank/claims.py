@@ -1,4 +1,7 @@
-"""B-k … B-m: singular values come one by one, deeper products end at lower rank and beat the nuclear norm."""
+"""B-k … B-m: singular values come one by one, deeper products end at lower rank and beat the nuclear norm.
+
+Of linear classifiers: deeper ones are of lower rank, and whether that makes them robust.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from undertow.studies.kit.readings import after_training, compared, measured, sp
 from undertow.studies.kit.statements import Claims
 from undertow.theory.incremental_learning import half_time
 
-__all__ = ["CLAIMS", "beside_theory", "fitted", "singular_values"]
+__all__ = ["CLAIMS", "beside_theory", "by_layers", "fitted", "singular_values"]
 
 _FITTED = -2.0  # log₁₀ of the training loss that a network must have come down to
+CLASSES_FITTED = -1.4  # of classifiers, which are to stop at −1.5
 _NETWORK = ["depth", "start", "seed"]
 _SEEN = "rank 2 was looked at before rank 3 was set at laptop scale, so that an order has a rank correlation"
 CLAIMS = Claims("Arora et al. 2019", parts=("completion",), hindsight=_SEEN)
@@ -130,3 +134,36 @@ def better_than_nuclear(frame: polars.DataFrame) -> Finding:
         f"by depth: {by_value(table, 'depth')}",
     )
     return verdict(table.filter(polars.col("depth") >= 3), below=0.0, note=note)
+
+
+_PILOT = "start and rate were chosen on two starts, whose ranks were seen and whose radii were not"
+about_classes = CLAIMS.on("linear-classes", source="ours", figure="linear-classes", hindsight=_PILOT)
+
+
+def by_layers(frame: polars.DataFrame, measure: str, key: str) -> polars.DataFrame:
+    """A reading over training with ``depth``, the number of matrices."""
+    return measured(frame, measure, key).with_columns(depth=polars.col("widths").list.len() + 1)
+
+
+@about_classes(
+    "B-l.classes",
+    "Deeper linear classifiers of the same loss are of lower rank.",
+    reading=("linear-product", "rank"),
+    rises=False,
+)
+@about_classes(
+    "B-l.radius", "And more robust.", reading=("robustness-profile", "attacked:2"), rises=True, hindsight=""
+)
+def deeper_at_equal_loss(frame: polars.DataFrame, reading: tuple[str, str], rises: bool) -> Finding:
+    """Per seed log₁₀ of what the deepest has at last over what that of two matrices has; unknown if one has not fitted."""
+    loss = by_layers(frame, "loss", "log10").sort("step").group_by("trial").last()
+    fits = loss.select("trial", fits=polars.col("value") <= CLASSES_FITTED)
+    last = by_layers(frame, *reading).sort("step").group_by("trial").last().join(fits, on="trial")
+    table = last.with_columns(value=polars.when("fits").then("value").otherwise(float("nan")))
+    both = compared(table, "depth", table["depth"].max(), 2, value="value", on=["seed"])
+    note = (
+        f"effect: log₁₀ of {reading[1]} at depth {table['depth'].max()} over that at 2, at one loss",
+        f"by depth: {by_value(table, 'depth', form='{place}: {mean:.3g}')}",
+    )
+    side = {"above": 0.0} if rises else {"below": 0.0}
+    return verdict(both.with_columns(value=polars.col("ratio").log10()), **side, note=note)

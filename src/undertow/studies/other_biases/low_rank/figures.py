@@ -9,7 +9,7 @@ import polars
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.statements import Figures
-from undertow.studies.other_biases.low_rank.claims import beside_theory, fitted, singular_values
+from undertow.studies.other_biases.low_rank.claims import beside_theory, by_layers, fitted, singular_values
 from undertow.theory.incremental_learning import growth_of_singular_value
 
 __all__ = ["FIGURES"]
@@ -70,3 +70,31 @@ def by_depth(frame: polars.DataFrame) -> altair.TopLevelMixin:
         points=True,
         title="After training",
     ).draw(polars.concat(tables))
+
+
+@FIGURES.add(
+    "linear-classes",
+    "Effective rank and attacked radius of deep linear classifiers over training",
+    parts=("linear-classes",),
+)
+def of_classifiers(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Against the loss, which falls: all depths end at the same one."""
+    loss = by_layers(frame, "loss", "mean").select("trial", "step", loss="value")
+    readings = {
+        "effective rank": ("linear-product", "rank"),
+        "attacked radius, L2": ("robustness-profile", "attacked:2"),
+    }
+    tables = [
+        by_layers(frame, *reading).select("trial", "seed", "depth", "step", "value", panel=polars.lit(panel))
+        for panel, reading in readings.items()
+    ]
+    table = polars.concat(tables).join(loss, on=["trial", "step"])
+    return LinePlot(
+        x="step",
+        x_axis=Axis("step", log=True),
+        y="",
+        colour="layers",
+        column="panel",
+        own_y=True,
+        title="Linear networks on images, cross-entropy",
+    ).draw(table.filter(polars.col("step") > 0).with_columns(layers=polars.format("depth {}", "depth")))
