@@ -13,7 +13,9 @@ from undertow.models import mlp
 
 def test_as_what_the_network_does_to_unit_vectors() -> None:
     generator = torch.Generator().manual_seed(0)
-    net = mlp(inputs=6, widths=[5, 4], outputs=3, activation="linear", bias=True, generator=generator).double()
+    net = mlp(
+        inputs=6, widths=[5, 4], outputs=3, activation="linear", bias=True, generator=generator
+    ).double()
     with torch.no_grad():
         image = net(torch.eye(6).double()) - net(torch.zeros(1, 6).double())
     values = torch.linalg.svdvals(image)

@@ -304,5 +304,7 @@ def test_deeper_classifiers_are_compared_at_one_loss(deeper: bool, expected: Ver
     frame = polars.DataFrame(rows)
     for claim in ("B-l.classes", "B-l.radius"):
         assert CLAIMS[claim](frame).verdict is expected, claim
-    late = frame.with_columns(value=polars.when(polars.col("measure") == "loss").then(-1.0).otherwise("value"))
+    late = frame.with_columns(
+        value=polars.when(polars.col("measure") == "loss").then(-1.0).otherwise("value")
+    )
     assert CLAIMS["B-l.classes"](late).verdict is Verdict.UNDECIDED

@@ -33,7 +33,9 @@ class LinearProduct(NamedMeasure):
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
         chain = read_dense(net, inputs=x)
         if isinstance(chain, NotAChain):
-            raise ModelError(f"{self.name} multiplies the weights of a chain of linear layers: {chain.reason}")
+            raise ModelError(
+                f"{self.name} multiplies the weights of a chain of linear layers: {chain.reason}"
+            )
         for layer in chain.activations:
             if layer is not None and not layer.is_identity:
                 raise ModelError(

@@ -16,10 +16,10 @@ from undertow.studies.kit.readings import after_training, compared, measured, sp
 from undertow.studies.kit.statements import Claims
 from undertow.theory.incremental_learning import half_time
 
-__all__ = ["CLAIMS", "beside_theory", "by_layers", "fitted", "singular_values"]
+__all__ = ["CLAIMS", "at_last", "beside_theory", "fitted", "singular_values"]
 
 _FITTED = -2.0  # log₁₀ of the training loss that a network must have come down to
-CLASSES_FITTED = -1.4  # of classifiers, which are to stop at −1.5
+_CLASSES_FITTED = -1.4  # of classifiers, which are to stop at −1.5
 _NETWORK = ["depth", "start", "seed"]
 _SEEN = "rank 2 was looked at before rank 3 was set at laptop scale, so that an order has a rank correlation"
 CLAIMS = Claims("Arora et al. 2019", parts=("completion",), hindsight=_SEEN)
@@ -140,9 +140,12 @@ _PILOT = "start and rate were chosen on two starts, whose ranks were seen and wh
 about_classes = CLAIMS.on("linear-classes", source="ours", figure="linear-classes", hindsight=_PILOT)
 
 
-def by_layers(frame: polars.DataFrame, measure: str, key: str) -> polars.DataFrame:
-    """A reading over training with ``depth``, the number of matrices."""
-    return measured(frame, measure, key).with_columns(depth=polars.col("widths").list.len() + 1)
+def at_last(frame: polars.DataFrame, measure: str, key: str) -> polars.DataFrame:
+    """The last reading of classifiers by ``depth``, the number of matrices; NaN of those that have not fitted."""
+    loss = after_training(frame, "loss", "log10").select("trial", fits=polars.col("value") <= _CLASSES_FITTED)
+    table = after_training(frame, measure, key).join(loss, on="trial")
+    value = polars.when("fits").then("value").otherwise(float("nan"))
+    return table.select("seed", depth=polars.col("widths").list.len() + 1, value=value)
 
 
 @about_classes(
@@ -155,11 +158,8 @@ def by_layers(frame: polars.DataFrame, measure: str, key: str) -> polars.DataFra
     "B-l.radius", "And more robust.", reading=("robustness-profile", "attacked:2"), rises=True, hindsight=""
 )
 def deeper_at_equal_loss(frame: polars.DataFrame, reading: tuple[str, str], rises: bool) -> Finding:
-    """Per seed log₁₀ of what the deepest has at last over what that of two matrices has; unknown if one has not fitted."""
-    loss = by_layers(frame, "loss", "log10").sort("step").group_by("trial").last()
-    fits = loss.select("trial", fits=polars.col("value") <= CLASSES_FITTED)
-    last = by_layers(frame, *reading).sort("step").group_by("trial").last().join(fits, on="trial")
-    table = last.with_columns(value=polars.when("fits").then("value").otherwise(float("nan")))
+    """Per seed log₁₀ of what the deepest product has at last over what that of two matrices has."""
+    table = at_last(frame, *reading)
     both = compared(table, "depth", table["depth"].max(), 2, value="value", on=["seed"])
     note = (
         f"effect: log₁₀ of {reading[1]} at depth {table['depth'].max()} over that at 2, at one loss",

@@ -1,4 +1,4 @@
-"""Singular values over training, and errors and ranks by depth beside the solution of least nuclear norm."""
+"""Singular values over training, errors and ranks by depth beside least nuclear norm, and ranks beside radii."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
+from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.statements import Figures
-from undertow.studies.other_biases.low_rank.claims import beside_theory, by_layers, fitted, singular_values
+from undertow.studies.other_biases.low_rank.claims import at_last, beside_theory, fitted, singular_values
 from undertow.theory.incremental_learning import growth_of_singular_value
 
 __all__ = ["FIGURES"]
@@ -74,27 +75,18 @@ def by_depth(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 @FIGURES.add(
     "linear-classes",
-    "Effective rank and attacked radius of deep linear classifiers over training",
+    "Effective rank and attacked radius of linear classifiers of several depths at equal loss",
     parts=("linear-classes",),
 )
 def of_classifiers(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """Against the loss, which falls: all depths end at the same one."""
-    loss = by_layers(frame, "loss", "mean").select("trial", "step", loss="value")
-    readings = {
-        "effective rank": ("linear-product", "rank"),
-        "attacked radius, L2": ("robustness-profile", "attacked:2"),
-    }
-    tables = [
-        by_layers(frame, *reading).select("trial", "seed", "depth", "step", "value", panel=polars.lit(panel))
-        for panel, reading in readings.items()
-    ]
-    table = polars.concat(tables).join(loss, on=["trial", "step"])
-    return LinePlot(
-        x="step",
-        x_axis=Axis("step", log=True),
-        y="",
+    """A point for every network; colours are depths."""
+    rank = at_last(frame, "linear-product", "rank").rename({"value": "rank"})
+    table = rank.join(at_last(frame, "robustness-profile", "attacked:2"), on=["depth", "seed"])
+    return ScatterPlot(
+        x="rank",
+        y="value",
+        x_axis=Axis("effective rank after training to one loss"),
+        y_axis=Axis("attacked radius, L2"),
         colour="layers",
-        column="panel",
-        own_y=True,
         title="Linear networks on images, cross-entropy",
-    ).draw(table.filter(polars.col("step") > 0).with_columns(layers=polars.format("depth {}", "depth")))
+    ).draw(table.sort("depth", "seed").with_columns(layers=polars.format("depth {}", "depth")))
