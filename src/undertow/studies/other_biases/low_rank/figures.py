@@ -10,7 +10,12 @@ from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.statements import Figures
-from undertow.studies.other_biases.low_rank.claims import at_last, beside_theory, fitted, singular_values
+from undertow.studies.other_biases.low_rank.claims import (
+    beside_theory,
+    fitted,
+    of_classifiers,
+    singular_values,
+)
 from undertow.theory.incremental_learning import growth_of_singular_value
 
 __all__ = ["FIGURES"]
@@ -74,14 +79,12 @@ def by_depth(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 
 @FIGURES.add(
-    "linear-classes",
-    "Effective rank and attacked radius of linear classifiers of several depths at equal loss",
-    parts=("linear-classes",),
+    "linear-classes", "Rank and radius of linear classifiers at equal loss", parts=("linear-classes",)
 )
-def of_classifiers(frame: polars.DataFrame) -> altair.TopLevelMixin:
+def rank_and_radius(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """A point for every network; colours are depths."""
-    rank = at_last(frame, "linear-product", "rank").rename({"value": "rank"})
-    table = rank.join(at_last(frame, "robustness-profile", "attacked:2"), on=["depth", "seed"])
+    rank = of_classifiers(frame, "linear-product", "rank").rename({"value": "rank"})
+    table = rank.join(of_classifiers(frame, "robustness-profile", "attacked:2"), on=["depth", "seed"])
     return ScatterPlot(
         x="rank",
         y="value",

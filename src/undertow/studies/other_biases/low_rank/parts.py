@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
-from undertow.studies.kit.settings import robustness_beside
+from undertow.studies.kit.settings import gradient_descent, robustness_beside
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
@@ -41,7 +41,7 @@ def completion(scale: Scale) -> dict[str, Any]:
     return {
         "data": {"name": "matrix-entries", "n": size.n, "size": size.size, "rank": size.rank},
         "model": {"name": "matrix-product", "depth": size.depths[0], "start": size.starts[0]},
-        "training": {"learning_rate": size.rate, "epochs": size.epochs, "loss": "square"},
+        "training": gradient_descent(size.rate, size.epochs, loss="square"),
         "probe": {
             "measures": [
                 {"name": "completion", "count": size.rank + 2, "every": size.every},
@@ -69,12 +69,7 @@ def classes(scale: Scale) -> dict[str, Any]:
     return {
         "data": {"name": size.name, "limit": size.n, "normalise": "standardised"},
         "model": {"name": "mlp", "widths": widths[0], "activation": "linear", "init": start},
-        "training": {
-            "learning_rate": size.rate,
-            "epochs": size.epochs,
-            "loss": "cross-entropy",
-            "stop_below": -1.5,
-        },
+        "training": gradient_descent(size.rate, size.epochs, loss="cross-entropy", stop_below=-1.5),
         "probe": {"measures": measures, "every": "end"},
         "grid": {"widths": widths, "seed": list(range(10))},
     }
