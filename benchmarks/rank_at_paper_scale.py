@@ -4,8 +4,9 @@
 
 What matters most comes first, on the GPU as on the cores. Figure 6 trains the networks of both variants as one batch:
 they differ in their starts alone, and a step of twelve takes little longer than one of six. Every group is stored when
-it has ended, and weights are not kept; what has not ended after ``--seconds-budget`` is lost. The archive comes in
-pieces of 15 MB and unpacks into any store; runs that are there already are not made again.
+it has ended, and weights are not kept; of what has not ended after ``--seconds-budget`` the archive holds the records
+alone, under ``work``. It comes in pieces of 15 MB and unpacks into any store; runs that are there already are not made
+again. With ``--scale laptop`` and ``--first-seed 100`` it is that scale, on other seeds.
 
     mkdir rank && cat rank.tar.xz.* | tar xJ -C rank && undertow claims rank
 """
@@ -26,6 +27,7 @@ import torch
 from study_parts import Clock, machine, run
 
 from undertow.config.grid import Group, StudyConfig
+from undertow.config.seed_sets import replicated
 from undertow.execution.engines.processes import Processes
 from undertow.execution.engines.worker import attempt
 from undertow.store.store import Store
@@ -45,11 +47,12 @@ _ON_CORES = (
 )
 
 
-def studies_of(job: str, scale: str) -> tuple[StudyConfig, ...]:
-    """The grids of ``variant:part``, or of the part in both variants."""
+def studies_of(job: str, scale: str, first_seed: int | None = None) -> tuple[StudyConfig, ...]:
+    """The grids of ``variant:part``, or of the part in both variants; on other seeds where a first one is given."""
     variant, part = job.split(":")
     variants = ("paper", "authors") if variant == "both" else (variant,)
-    return tuple(grid for each in variants for grid in find("stable-rank").grids(scale, each, parts=[part]))
+    grids = (grid for each in variants for grid in find("stable-rank").grids(scale, each, parts=[part]))
+    return replicated(grids, first=first_seed)[0]
 
 
 def groups_of(studies: tuple[StudyConfig, ...]) -> Iterator[Group]:
@@ -84,19 +87,22 @@ def on_this_device(jobs: list[str], scale: str, store: Store, *, ends: float) ->
                 print(f"{job}: {outcome.status} {' '.join(outcome.notes)}", flush=True)
 
 
-def on_cores(jobs: list[str], scale: str, store: Store, *, workers: int, budget: float) -> None:
+def on_cores(
+    jobs: list[str], scale: str, store: Store, *, first_seed: int | None, workers: int, budget: float
+) -> None:
     """Everything at once, in so many processes."""
-    grids = tuple(grid for job in jobs for grid in studies_of(job, scale))
+    grids = tuple(grid for job in jobs for grid in studies_of(job, scale, first_seed))
     engine = Processes(workers, checkpoint_seconds=_NEVER, keep_weights=False)
     seconds = run(store, grids, Clock(store, grids, workers), budget=budget, using=engine)
     print(f"on the cores together {seconds:.1f} s", flush=True)
 
 
 def pack(store: Store, archive: Path) -> None:
-    """Trials and studies without what was under way, in pieces that can be sent."""
+    """Trials and studies, and the records alone of what was under way, in pieces that can be sent."""
     with tarfile.open(archive, "w:xz", preset=1) as tar:
-        for name in ("trials", "studies"):
-            tar.add(store.path / name, arcname=name)
+        for path in (store.path / "trials", store.path / "studies", *store.path.glob("work/*/records.jsonl")):
+            if path.exists():
+                tar.add(path, arcname=path.relative_to(store.path))
     data = archive.read_bytes()
     archive.unlink()
     for place, start in enumerate(range(0, len(data), _PIECE)):
@@ -110,6 +116,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--on-gpu", nargs="*", default=_ON_GPU, help="variant:part, the most important first")
     parser.add_argument("--on-cores", nargs="*", default=_ON_CORES)
+    parser.add_argument("--first-seed", type=int, help="as many seeds from this one on, on the cores")
     parser.add_argument("--workers", type=int, default=13)
     parser.add_argument("--seconds-budget", type=float, default=float("inf"))
     parser.add_argument("--pack", type=Path)
@@ -118,7 +125,12 @@ def main() -> None:
     store, ends = Store(options.runs), time.monotonic() + options.seconds_budget
     if options.cores_only:
         on_cores(
-            options.on_cores, options.scale, store, workers=options.workers, budget=options.seconds_budget
+            options.on_cores,
+            options.scale,
+            store,
+            first_seed=options.first_seed,
+            workers=options.workers,
+            budget=options.seconds_budget,
         )
         return
     print(f"on {machine()}, torch {torch.__version__}", flush=True)

@@ -10,7 +10,8 @@ import torch
 from torch.nn import functional
 
 from undertow.core.patches import MatrixConvolution
-from undertow.models.picture_layers import _WeightsByPatches
+from undertow.core.weight_gradients import first_weight_gradients
+from undertow.models.picture_layers import _WeightsByPatches, convolution
 
 
 def _settings() -> Iterator[tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int]]]:
@@ -49,3 +50,21 @@ def test_gradients_by_weights_are_those_of_the_convolution() -> None:
         ours = torch.autograd.grad(_WeightsByPatches.apply(x, weight, stride, margin), (x, weight), cotangent)  # type: ignore[no-untyped-call]
         for one, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)
+
+
+def test_a_kernel_and_pictures_of_one_pixel_are_a_matrix_while_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    layer = convolution(4, 5, size=1, stride=2, dtype=torch.float64)
+    torch.nn.init.normal_(layer.weight, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(3, 4, 1, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    x.requires_grad_()
+    cotangent = torch.randn(3, 5, 1, 1, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    theirs = torch.autograd.grad(layer(x), (x, layer.weight), cotangent)
+    monkeypatch.setattr(layer, "_conv_forward", None)  # no convolution is made
+    with first_weight_gradients():
+        value = layer(x)
+    ours = torch.autograd.grad(value, (x, layer.weight), cotangent)
+    assert value.shape == (3, 5, 1, 1)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)

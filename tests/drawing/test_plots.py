@@ -10,6 +10,7 @@ import pytest
 import vl_convert
 
 from undertow.drawing.axis import Axis
+from undertow.drawing.heat_map import HeatMap
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.palette import KINDS
 from undertow.drawing.scatter_plot import ScatterPlot
@@ -62,6 +63,22 @@ def test_lines_are_means_with_ranges_and_words_take_distinct_colours_in_the_orde
     assert scale == {"domain": ["adam", "gd"], "range": [KINDS[1], KINDS[2]]}  # as if sam were there
     assert spec["facet"]["column"]["sort"] == ["small", "large"]  # as the rows come
     assert spec["title"]["text"] == "made up; mean of 3 seeds, band: smallest to largest"
+
+
+@pytest.mark.parametrize(
+    "plot",
+    [
+        LinePlot(x="step", y="loss", colour="rule"),
+        HeatMap(x="step", y="rule"),
+    ],
+)
+def test_means_are_the_same_to_the_last_digit_in_whatever_order_networks_come(
+    plot: LinePlot | HeatMap,
+) -> None:
+    table = losses().with_columns(value=polars.col("seed").replace_strict([0, 1, 2], [1e16, 1.0, -1.1e16]))
+    _, rows = drawn(plot.draw(table))
+    for shuffle in range(20):
+        assert drawn(plot.draw(table.sample(fraction=1, shuffle=True, seed=shuffle)))[1] == rows
 
 
 def test_medians_come_with_their_interval_and_say_what_it_covers() -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.execution.sweeps import fingerprint, gpus_seen, tiny_study
 from undertow.config.grid import Group, StudyConfig
 from undertow.core.errors import ConfigError
-from undertow.execution.engines import engine
+from undertow.execution.engines import engine, processes
 from undertow.execution.engines.here import Here
 from undertow.execution.engines.processes import Processes
 from undertow.execution.sweep import sweep
@@ -123,3 +124,19 @@ def test_unusable_engines_are_told(tmp_path: Path) -> None:
         engine("processes", address="tcp://localhost:1")
     with pytest.raises(ConfigError, match="no Dask scheduler answers at nonsense"):
         sweep(Store(tmp_path), tiny_study(), engine=engine("dask", address="nonsense://x"))
+
+
+def test_workers_take_no_more_threads_than_their_parent_was_given(tmp_path, monkeypatch):
+    asked = []
+
+    def started(orders, *_):
+        asked.append(orders.threads)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(processes, "_start", started)
+    monkeypatch.setattr(processes.os, "cpu_count", lambda: 64)
+    for given in (1, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda given=given: given)
+        with pytest.raises(KeyboardInterrupt):
+            list(Processes(2).run(Store(tmp_path), [object()] * 2, stop=lambda: False, watch=Watch()))
+    assert asked == [1, 3]

@@ -31,6 +31,7 @@ _KEYS: dict[str, dict[str, str]] = {
         **{f"sigma:{place}": "positive" for place in range(4)},
     },
     "nuclear": dict.fromkeys(("error", "rank", "moved"), "positive"),
+    "linear-product": {"rank": "positive", "stable-rank": "positive", "sigma:0": "positive"},
     "late-generalisation": {
         **dict.fromkeys(("seen", "unseen", "frequency"), "share"),
         **dict.fromkeys(("log10_loss", "margin"), "any"),

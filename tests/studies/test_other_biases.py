@@ -287,3 +287,24 @@ def test_singular_values_come_when_their_equation_says_or_later(later: float, ex
     found = CLAIMS["B-k.time"](frame)
     assert found.verdict is expected
     assert found.effect == pytest.approx(later, rel=0.2)
+
+
+@pytest.mark.parametrize(("deeper", "expected"), [(True, Verdict.HOLDS), (False, Verdict.FAILS)])
+def test_deeper_classifiers_are_compared_at_one_loss(deeper: bool, expected: Verdict) -> None:
+    rows: list[dict[str, Any]] = []
+    for depth, seed, step in itertools.product((2, 3, 4), range(10), (0, 50, 100)):
+        about = {"widths": [8] * (depth - 1), "seed": seed, "trial": f"{depth} {seed}", "step": step}
+        sign = 1 if deeper else -1
+        values = {
+            ("loss", "log10"): -0.015 * step,
+            ("linear-product", "rank"): 8.0 - sign * depth + 0.01 * seed - 0.01 * step,
+            ("robustness-profile", "attacked:2"): 1.0 + 0.1 * sign * depth + 0.001 * seed,
+        }
+        rows += [{**about, "measure": m, "key": key, "value": value} for (m, key), value in values.items()]
+    frame = polars.DataFrame(rows)
+    for claim in ("B-l.classes", "B-l.radius"):
+        assert CLAIMS[claim](frame).verdict is expected, claim
+    late = frame.with_columns(
+        value=polars.when(polars.col("measure") == "loss").then(-1.0).otherwise("value")
+    )
+    assert CLAIMS["B-l.classes"](late).verdict is Verdict.UNDECIDED

@@ -169,6 +169,7 @@ def rows_at(
             "epoch": step,
             "value": value(seed, step / 4),
             "seed": seed,
+            "variant": "paper",
             **axes,
         }
         for seed in range(10)
@@ -230,6 +231,17 @@ def test_a_limit_needs_runs_that_came_to_rest() -> None:
     found = CLAIMS["R-a.rest"](falling.filter(polars.col("measure") != "rank-proof"))
     assert found.verdict is Verdict.UNDECIDED
     assert "falling still" in found.note
+
+
+def test_starts_from_variances_have_to_come_further_down() -> None:
+    moments: dict[tuple[str, str], Callable[[int, float], float]] = {
+        ("stable-rank", "hidden.weight"): lambda seed, _: 1.5 + 0.001 * seed,
+        ("steps", "log10_loss"): lambda _, t: -10_000.0 * t,
+    }
+    there = {"part": "rest-trained", "scale": "laptop", "activation": "relu"}
+    assert CLAIMS["R-a.limit"](polars.DataFrame(rows_at(moments, **there))).verdict is Verdict.HOLDS
+    with pytest.raises(InputError, match="10 of 10 networks did not come to rest"):
+        CLAIMS["R-a.limit"](polars.DataFrame(rows_at(moments, **there, variant="authors")))
 
 
 @pytest.mark.parametrize(("sign", "verdict"), [(1, Verdict.HOLDS), (-1, Verdict.FAILS)])

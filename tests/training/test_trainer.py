@@ -408,3 +408,34 @@ def test_recipes_that_make_no_sense_are_refused(change: dict[str, object], messa
     sensible: dict[str, object] = {"optimizer": "sgd", "learning_rate": 0.1, "epochs": 1, "loss": "bce"}
     with pytest.raises(ConfigError, match=message):
         Recipe(**{**sensible, **change})  # type: ignore[arg-type]
+
+
+class _Tied(nn.Module):
+    """Two layers on one weight, a buffer, and a bias beside them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3, bias=False)
+        self.second.weight = self.first.weight
+        self.register_buffer("shift", torch.tensor([1.0]))
+        self.register_buffer("passing", torch.zeros(2), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x).tanh()) + self.shift
+
+
+def test_a_members_weights_by_name_are_its_state_dict():
+    draw = torch.Generator().manual_seed(0)
+    nets = [_Tied() for _ in range(2)]
+    x, y = torch.randn(6, 3, generator=draw), torch.randint(0, 3, (6,), generator=draw)
+    trainer = Trainer(nets, x, y, [Recipe(learning_rate=0.1, epochs=3)] * 2)
+    trainer.advance(2)
+    for index in range(2):
+        found, wanted = trainer.state_of(index), trainer.network(index).state_dict()
+        assert list(found) == list(wanted)
+        assert all(torch.equal(found[name], wanted[name]) for name in wanted)
+    kept = trainer.state_of(0)["first.weight"].clone()
+    held = trainer.state_of(0)
+    trainer.advance(1)
+    assert torch.equal(held["first.weight"], kept)  # a copy: later steps do not reach it
+    assert not torch.equal(trainer.state_of(0)["first.weight"], kept)

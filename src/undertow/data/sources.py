@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -104,7 +105,8 @@ def obtain(
 
 
 def _inspect(entry: CatalogueEntry, folders: list[Path]) -> DatasetInfo:
-    files = tuple(find(entry, file, folders)[0] for file in entry.files)
+    with ThreadPoolExecutor(2) as pool:  # checksums of large files need no interpreter
+        files = tuple(pool.map(lambda file: find(entry, file, folders)[0], entry.files))
     states = {f.state for f in files}
     if entry.form == "bundled":
         state = State.PRESENT if find_spec("sklearn") else State.ABSENT

@@ -106,7 +106,9 @@ class HeatMap:
         ends = {"mean": value.mean(), "low": value.min(), "high": value.max()}
         beside = {name: polars.col(name).mean() for name in self.beside}
         panels = tidy[self.column].unique(maintain_order=True).to_list() if self.column else []
-        cells = tidy.group_by(by).agg(**ends, seeds=polars.col("seed").n_unique(), **beside).sort(by)
+        ordered = tidy.sort(*by, self.value)  # a sum's last digit is that of its order
+        seeds = polars.col("seed").n_unique()
+        cells = ordered.group_by(by, maintain_order=True).agg(**ends, seeds=seeds, **beside)
         if self.column:  # maps in the order of the table's rows
             cells = cells.sort(
                 polars.col(self.column).replace_strict(panels, list(range(len(panels)))), maintain_order=True

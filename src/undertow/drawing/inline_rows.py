@@ -19,6 +19,13 @@ class _Rows(altair.InlineDataset):
         return self._args[0]
 
 
+class _Inline(altair.InlineData):
+    """Altair compares rows with their schema, one after the other, before it moves them to where they are named."""
+
+    def to_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        return super().to_dict(*arguments, **{**options, "validate": False})
+
+
 def inline_rows(rows: list[dict[str, Any]]) -> altair.InlineData:
     """The data of a chart, of numbers, words and None.
 
@@ -26,4 +33,4 @@ def inline_rows(rows: list[dict[str, Any]]) -> altair.InlineData:
     >>> list(altair.vconcat(chart, chart).to_dict()["datasets"].values())
     [[{'x': 1}]]
     """
-    return altair.InlineData(values=_Rows(rows))  # type: ignore[no-untyped-call]
+    return _Inline(values=_Rows(rows))  # type: ignore[no-untyped-call]

@@ -114,7 +114,8 @@ class LinePlot:
         value, seeds = polars.col("value"), polars.col("seed").n_unique()
         if self.interval is None:
             ends = {"mean": value.mean(), "low": value.min(), "high": value.max()}
-            found = tidy.group_by(self._by).agg(**ends, seeds=seeds).sort(self._by)
+            ordered = tidy.sort(*self._by, "value")  # a sum's last digit is that of its order
+            found = ordered.group_by(self._by, maintain_order=True).agg(**ends, seeds=seeds)
         else:
             rows = []
             for names, own in tidy.sort(*self._by, "seed").group_by(self._by, maintain_order=True):

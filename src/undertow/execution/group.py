@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from undertow.adversary.examples import adversarial_examples
 from undertow.config.grid import Group
 from undertow.config.trial import TrialConfig
 from undertow.core.errors import StoreError
@@ -224,7 +223,7 @@ class _Run:
                 FinishedTrial(
                     config=trial,
                     records=records,
-                    weights=pack(self.trainer.network(index).state_dict()) if keep_weights else None,
+                    weights=pack(self.trainer.state_of(index)) if keep_weights else None,
                     status=_status(member),
                     provenance={**common, "data": origin(self.datasets[index]), "seeds": seeds},
                     examples=examples.get(index),
@@ -239,6 +238,9 @@ class _Run:
         kept = [i for i, member in enumerate(self.trainer.members()) if member.status != "diverged"]
         if not count or not kept:
             return {}
+        # Here, since few studies keep examples and every process would wait for the import.
+        from undertow.adversary.examples import adversarial_examples
+
         found: dict[int, bytes] = {}
         own = self.points[self.group.trials[0].probe.split]
         for points in {id(each): each for each in own}.values():

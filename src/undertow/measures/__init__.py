@@ -39,6 +39,7 @@ MEASURES = MeasureRegistry(
     Listed("attacked-radius", "undertow.measures.attacked_radius:AttackedRadius", truth="below"),
     Listed("completion", "undertow.measures.completion:Completion"),
     Listed("nuclear", "undertow.measures.nuclear:NuclearBaseline"),
+    Listed("linear-product", "undertow.measures.linear_product:LinearProduct"),
     Listed("steepness", "undertow.measures.steepness:Steepness"),
     Listed("spectrum", "undertow.measures.spectrum:Spectrum"),
     Listed("chain", "undertow.measures.chain:Chain"),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from undertow.core.pulled_back import pulled_back
 from undertow.core.scoring import as_rows, slices
 from undertow.measures.kink_slopes import KinkSlopes, find_kinks, kinked_modules, record_inputs
 from undertow.measures.pair_gradients import PairGradients, Pairs, derivatives_along
@@ -120,6 +121,8 @@ def _backward(gradients: PairGradients, slopes: KinkSlopes, x: Tensor, q_slopes:
         handle = gradients.net.get_submodule(name).register_forward_hook(keep)
         try:
             scores = as_rows(gradients.net(x), len(x))
-            return torch.autograd.grad(scores, kept[0], q_slopes)[0]
+            (found,) = pulled_back([scores], [kept[0]], [q_slopes])
+            assert found is not None
+            return found
         finally:
             handle.remove()

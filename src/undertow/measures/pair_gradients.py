@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from undertow.core.pulled_back import pulled_back
 from undertow.core.scoring import as_rows, chunk_for, slices
 from undertow.measures.gradient_factors import GradientFactor, factor_of_layer
 from undertow.measures.kink_slopes import KinkSlopes, count_calls
@@ -43,9 +44,7 @@ def derivatives_along(
     """
     with torch.enable_grad():
         weights = [torch.zeros_like(output).requires_grad_() for output in outputs]
-        slopes = torch.autograd.grad(
-            list(outputs), list(leaves.values()), weights, create_graph=True, allow_unused=True
-        )
+        slopes = pulled_back(list(outputs), list(leaves.values()), weights, create_graph=True)
         pairs = zip(leaves, slopes, strict=True)
         along = [(slope * vector[name]).sum() for name, slope in pairs if slope is not None]
         total = sum(along, outputs[0].new_zeros(()))
@@ -207,7 +206,7 @@ class PairGradients:
             scores = as_rows(self.net(self.x[pairs.points]), len(pairs))
             slopes = self.score_slopes(pairs)
             names = list(outputs)
-            found = torch.autograd.grad(scores, [outputs[n] for n in names], slopes, allow_unused=True)
+            found = pulled_back([scores], [outputs[n] for n in names], [slopes])
         factors = {}
         for name, delta in zip(names, found, strict=True):
             known = torch.zeros_like(outputs[name]) if delta is None else delta

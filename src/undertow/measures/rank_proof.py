@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.losses import log_loss_gradient, log_mean_loss
+from undertow.core.pulled_back import pulled_back
 from undertow.core.scoring import chosen_parameters, double_copy, margins_of
 from undertow.core.sections import Text
 from undertow.jacobian.largest_singular import largest_singular
@@ -46,7 +47,8 @@ class RankProof(NamedMeasure):
             scores = copied(points).reshape(len(points), -1)
             value, prepared, named = margins_of(scores.detach(), labels, self.loss)
             slopes = log_loss_gradient(scores.detach(), prepared, named)
-            (gradient,) = torch.autograd.grad(scores, [matrix], slopes)
+            (gradient,) = pulled_back([scores], [matrix], [slopes])
+        assert gradient is not None
         log_loss = float(log_mean_loss(scores.detach(), prepared, named)) / math.log(10)
         yield "log10_loss", log_loss, None
         yield "smallest", float(value.min()), None

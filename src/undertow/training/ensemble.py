@@ -92,9 +92,19 @@ class Ensemble(ABC):
 
     def network(self, index: int, *, shared: bool = False) -> nn.Module:
         """One member in eval mode: a copy, or with ``shared`` a module on the stacked weights themselves."""
-        own: dict[
-            int, Tensor
-        ] = {}  # what the copy has in place of the template's tensors, also where they are tied
+        return copy.deepcopy(self._template, self._in_place(index, shared=shared)).eval()
+
+    def state(self, index: int) -> dict[str, Tensor]:
+        """What ``network(index).state_dict()`` is, copied, without a module being made for it."""
+        own = self._in_place(index, shared=False)
+        return {
+            name: own.get(id(tensor), tensor).detach()
+            for name, tensor in self._template.state_dict(keep_vars=True).items()
+        }
+
+    def _in_place(self, index: int, *, shared: bool) -> dict[int, Tensor]:
+        """What a member has in place of each of the template's tensors, by their ids, also where they are tied."""
+        own: dict[int, Tensor] = {}
         for name, parameter in self._template.named_parameters():
             weight = self.weights[name][index].detach()
             own[id(parameter)] = nn.Parameter(
@@ -103,7 +113,7 @@ class Ensemble(ABC):
         for name, buffer in self._template.named_buffers():
             values = self.buffers[name][index].detach()
             own[id(buffer)] = values if shared else values.clone()
-        return copy.deepcopy(self._template, own).eval()
+        return own
 
 
 def _stack(members: list[dict[str, Any]], dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:

@@ -197,6 +197,11 @@ class Trainer:
         self.show()
         return self._whole.network(index, shared=shared)
 
+    def state_of(self, index: int) -> dict[str, Tensor]:
+        """A copy of one member's weights by name, as ``network(index).state_dict()`` has them."""
+        self.show()
+        return self._whole.state(index)
+
     def together(self, one: Callable[[int], nn.Module] | None = None) -> StackedMembers:
         """All members as they were last shown, for measures that read them at once; ``one`` of them, shared."""
         whole, room = self._whole, self._step.samples_at_once

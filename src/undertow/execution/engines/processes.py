@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+import torch
+
 from undertow.config.grid import Group
 from undertow.core.environment_variables import having
 from undertow.execution.engines.gpus import pinned_to
@@ -54,7 +56,8 @@ class Processes:
         deaths: Counter[str] = Counter()
         with going_on(store) as signal_file, contextlib.ExitStack() as stack:
             count = min(self.workers, len(groups))
-            threads = max(1, (os.cpu_count() or 1) // max(count, 1))
+            # No more than this process was given: OMP_NUM_THREADS is for whoever shares the machine with others.
+            threads = max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // max(count, 1)))
             orders = Orders(
                 str(store.path),
                 str(signal_file),

@@ -15,6 +15,7 @@ import polars
 from undertow.core.errors import InputError
 
 __all__ = [
+    "after_fitting",
     "after_training",
     "at_levels",
     "before_and_after",
@@ -75,6 +76,15 @@ def after_training(frame: polars.DataFrame, measure: str, key: str | None = None
     """The records of a measure at the end of every trial."""
     rows = measured(frame, measure, key)
     return rows.filter(polars.col("step") == polars.col("step").max().over("trial"))
+
+
+def after_fitting(
+    frame: polars.DataFrame, measure: str, key: str | None = None, *, line: float
+) -> polars.DataFrame:
+    """The same; not known (NaN) of trials whose log₁₀ of the loss is above the line: that decides nothing."""
+    loss = after_training(frame, "loss", "log10").select("trial", fits=polars.col("value") <= line)
+    value = polars.when("fits").then("value").otherwise(float("nan"))
+    return after_training(frame, measure, key).join(loss, on="trial").with_columns(value=value)
 
 
 def before_and_after(

@@ -51,7 +51,7 @@ def down_log_loss(epochs: int, stop: float, **more: Any) -> dict[str, Any]:
 
 
 def gradient_descent(
-    rate: float, steps: int, *, loss: str = "logistic", fixed_head: bool = False
+    rate: float, steps: int, *, loss: str = "logistic", fixed_head: bool = False, **more: Any
 ) -> dict[str, Any]:
     """Full-batch gradient descent; with ``fixed_head`` a two-layer network's second layer stays as it is.
 
@@ -59,7 +59,7 @@ def gradient_descent(
     {'optimizer': 'gd', 'learning_rate': 0.1, 'epochs': 100, 'loss': 'logistic'}
     """
     frozen = {"frozen": ["output.weight"]} if fixed_head else {}
-    return {"optimizer": "gd", "learning_rate": rate, "epochs": steps, "loss": loss, **frozen}
+    return {"optimizer": "gd", "learning_rate": rate, "epochs": steps, "loss": loss, **frozen, **more}
 
 
 def after_training_on_test(measures: list[Any], limit: int | None = None) -> dict[str, Any]:

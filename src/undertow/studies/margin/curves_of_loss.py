@@ -66,7 +66,11 @@ def levelled(table: polars.DataFrame, *kinds: str, within: Sequence[str] = ()) -
     found = found.filter(polars.col("value").is_finite())
     found = found.with_columns(count=polars.len().over(*kinds, "fallen"))
     whole = found.filter(polars.col("count") == polars.col("count").max().over(kinds))
-    return whole.group_by("seed", *kinds, "fallen").agg(polars.col("value").mean()).sort(*kinds, "fallen")
+    return (
+        whole.group_by("seed", *kinds, "fallen")
+        .agg(polars.col("value").mean())
+        .sort(*kinds, "fallen", "seed")
+    )
 
 
 def fallen(table: polars.DataFrame, value: str, *, by: Sequence[str]) -> polars.DataFrame:

@@ -79,7 +79,7 @@ def norms(frame: polars.DataFrame) -> altair.TopLevelMixin:
     whole = networks(rates(frame))
     used, norm, speed = _named(whole.filter("grew")), polars.col("norm"), polars.col("speed")
     middle = (speed * norm).log().mean().exp()
-    ends = used.group_by("activation").agg(
+    ends = used.group_by("activation", maintain_order=True).agg(
         middle=middle, norm=polars.concat_list(norm.min(), norm.max()).first()
     )
     lines = ends.explode("norm").with_columns(speed=polars.col("middle") / norm)

@@ -36,6 +36,7 @@ def swap(scale: Scale) -> dict[str, Any]:
             "loss": "logistic",
         },
         "probe": {"measures": ["margin-ends"], "every": size.every},
+        "own_data": True,
         "grid": {
             "k": size.k,
             "start": size.starts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
-from undertow.studies.kit.settings import robustness_beside
+from undertow.studies.kit.settings import gradient_descent, robustness_beside
 from undertow.studies.kit.study import Part, Scale
 from undertow.studies.other_biases.sharpness.parts import IMAGES, image_network, rates_of, sharpness_and_loss
 
@@ -40,10 +40,7 @@ def equal_loss(scale: Scale) -> dict[str, Any]:
     return {
         **image_network(scale),
         "training": {
-            "learning_rate": rates[0],
-            "loss": "square",
-            "epochs": size.epochs,
-            "stop_below": size.loss,
+            **gradient_descent(rates[0], size.epochs, loss="square", stop_below=size.loss),
             "matmul_precision": IMAGES[scale].precision,
         },
         "probe": {"measures": [*measures, *beside], "every": "end"},

@@ -46,10 +46,10 @@ _DESCENT = by_scale(
     gains=([8 * _HE, 32 * _HE], [8 * _HE, 32 * _HE, 128 * _HE], [8 * _HE, 32 * _HE, 128 * _HE]),
     epochs=(400, 2200, 12000),
     every=(20, 20, 100),
-    beside_every=(200, 440, 3000),
+    beside_every=(400, 440, 3000),
     count=(1, 4, 4),
     certify=(False, True, False),
-    free_epochs=(200, 3000, 3000),
+    free_epochs=(120, 3000, 3000),
 )
 _IMAGES = by_scale(
     name=("digits", "digits", "mnist"),

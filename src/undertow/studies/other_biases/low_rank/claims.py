@@ -1,4 +1,4 @@
-"""B-k … B-m: singular values come one by one, deeper products end at lower rank and beat the nuclear norm."""
+"""B-k … B-m: singular values come one by one, deeper products are of lower rank, and what that is good for."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import polars
 from undertow.core.errors import InputError
 from undertow.studies.kit.claim import CORRELATION, Finding
 from undertow.studies.kit.per_seed import by_value, rank_correlation, verdict
-from undertow.studies.kit.readings import after_training, compared, measured, split_key
+from undertow.studies.kit.readings import after_fitting, compared, measured, split_key
 from undertow.studies.kit.statements import Claims
 from undertow.theory.incremental_learning import half_time
 
-__all__ = ["CLAIMS", "beside_theory", "fitted", "singular_values"]
+__all__ = ["CLAIMS", "beside_theory", "fitted", "of_classifiers", "singular_values"]
 
 _FITTED = -2.0  # log₁₀ of the training loss that a network must have come down to
+_CLASSES_FITTED = -1.4  # of classifiers, which are to stop at −1.5
 _NETWORK = ["depth", "start", "seed"]
 _SEEN = "rank 2 was looked at before rank 3 was set at laptop scale, so that an order has a rank correlation"
 CLAIMS = Claims("Arora et al. 2019", parts=("completion",), hindsight=_SEEN)
@@ -30,11 +31,8 @@ def singular_values(frame: polars.DataFrame) -> polars.DataFrame:
 
 
 def fitted(frame: polars.DataFrame, measure: str, key: str) -> polars.DataFrame:
-    """A number after training; not known (NaN) of networks that do not fit the entries seen, which decides nothing."""
-    loss = after_training(frame, "loss", "log10").select("trial", fits=polars.col("value") <= _FITTED)
-    table = after_training(frame, measure, key).join(loss, on="trial")
-    value = polars.when("fits").then("value").otherwise(float("nan"))
-    return table.select(*_NETWORK, value=value).sort(*_NETWORK)
+    """A number after training of products that fit the entries seen, by depth, start and seed."""
+    return after_fitting(frame, measure, key, line=_FITTED).select(*_NETWORK, "value").sort(*_NETWORK)
 
 
 def errors_after_training(frame: polars.DataFrame) -> polars.DataFrame:
@@ -130,3 +128,28 @@ def better_than_nuclear(frame: polars.DataFrame) -> Finding:
         f"by depth: {by_value(table, 'depth')}",
     )
     return verdict(table.filter(polars.col("depth") >= 3), below=0.0, note=note)
+
+
+_RANK, _RADIUS = ("linear-product", "rank"), ("robustness-profile", "attacked:2")
+_PILOT = "start and rate were chosen on two starts, whose ranks were seen and whose radii were not"
+about_classes = CLAIMS.on("linear-classes", source="ours", figure="linear-classes", hindsight=_PILOT)
+
+
+def of_classifiers(frame: polars.DataFrame, measure: str, key: str) -> polars.DataFrame:
+    """The same of linear classifiers by ``depth``, the number of matrices, and seed."""
+    table = after_fitting(frame, measure, key, line=_CLASSES_FITTED)
+    return table.select("seed", "value", depth=polars.col("widths").list.len() + 1)
+
+
+@about_classes("B-l.classes", "Deeper linear classifiers are of lower rank.", reading=_RANK, rises=False)
+@about_classes("B-l.radius", "And more robust.", reading=_RADIUS, rises=True, hindsight="")
+def deeper_at_equal_loss(frame: polars.DataFrame, reading: tuple[str, str], rises: bool) -> Finding:
+    """Per seed log₁₀ of what the deepest product has at last over what that of two matrices has."""
+    table = of_classifiers(frame, *reading)
+    both = compared(table, "depth", table["depth"].max(), 2, value="value", on=["seed"])
+    note = (
+        f"effect: log₁₀ of {reading[1]} at depth {table['depth'].max()} over that at 2, at one loss",
+        f"by depth: {by_value(table, 'depth', form='{place}: {mean:.3g}')}",
+    )
+    side = {"above": 0.0} if rises else {"below": 0.0}
+    return verdict(both.with_columns(value=polars.col("ratio").log10()), **side, note=note)

@@ -1,4 +1,4 @@
-"""Singular values over training, and errors and ranks by depth beside the solution of least nuclear norm."""
+"""Singular values over training, errors and ranks by depth beside least nuclear norm, and ranks beside radii."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
+from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.statements import Figures
-from undertow.studies.other_biases.low_rank.claims import beside_theory, fitted, singular_values
+from undertow.studies.other_biases.low_rank.claims import (
+    beside_theory,
+    fitted,
+    of_classifiers,
+    singular_values,
+)
 from undertow.theory.incremental_learning import growth_of_singular_value
 
 __all__ = ["FIGURES"]
@@ -70,3 +76,20 @@ def by_depth(frame: polars.DataFrame) -> altair.TopLevelMixin:
         points=True,
         title="After training",
     ).draw(polars.concat(tables))
+
+
+@FIGURES.add(
+    "linear-classes", "Rank and radius of linear classifiers at equal loss", parts=("linear-classes",)
+)
+def rank_and_radius(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """A point for every network; colours are depths."""
+    rank = of_classifiers(frame, "linear-product", "rank").rename({"value": "rank"})
+    table = rank.join(of_classifiers(frame, "robustness-profile", "attacked:2"), on=["depth", "seed"])
+    return ScatterPlot(
+        x="rank",
+        y="value",
+        x_axis=Axis("effective rank after training to one loss"),
+        y_axis=Axis("attacked radius, L2"),
+        colour="layers",
+        title="Linear networks on images, cross-entropy",
+    ).draw(table.sort("depth", "seed").with_columns(layers=polars.format("depth {}", "depth")))

@@ -1,10 +1,11 @@
-"""Matrix completion by products of two to four matrices."""
+"""Products of two to four matrices: matrix completion, and classifiers of images."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
+from undertow.studies.kit.settings import gradient_descent, robustness_beside
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
@@ -19,6 +20,18 @@ _SIZES = by_scale(
     epochs=(250, 3000, 20000),
     every=(25, 30, 100),
 )
+_CLASSES = by_scale(
+    name=("digits", "digits", "mnist"),
+    n=(60, 200, 1000),
+    width=(16, 32, 100),
+    depths=((2, 3), (2, 3, 4), (2, 3, 4)),
+    gain=(0.3, 0.1, 0.1),
+    rate=(0.2, 0.2, 0.02),
+    epochs=(400, 4000, 20000),
+    every=(100, 20, 100),
+    beside_every=("end", 200, 1000),
+    count=(1, 10, 20),
+)
 
 
 @only_in("paper")
@@ -28,7 +41,7 @@ def completion(scale: Scale) -> dict[str, Any]:
     return {
         "data": {"name": "matrix-entries", "n": size.n, "size": size.size, "rank": size.rank},
         "model": {"name": "matrix-product", "depth": size.depths[0], "start": size.starts[0]},
-        "training": {"learning_rate": size.rate, "epochs": size.epochs, "loss": "square"},
+        "training": gradient_descent(size.rate, size.epochs, loss="square"),
         "probe": {
             "measures": [
                 {"name": "completion", "count": size.rank + 2, "every": size.every},
@@ -37,8 +50,29 @@ def completion(scale: Scale) -> dict[str, Any]:
             ],
             "every": "end",
         },
+        "own_data": True,
         "grid": {"depth": list(size.depths), "start": size.starts, "seed": list(range(10))},
     }
 
 
-PARTS: dict[str, Part] = {"completion": completion}
+@only_in("paper")
+def classes(scale: Scale) -> dict[str, Any]:
+    """Deep linear classifiers of images from a small start, by cross-entropy, all to one loss."""
+    size = _CLASSES[scale]
+    widths = [[size.width] * (depth - 1) for depth in size.depths]
+    start = {"name": "fan-in", "gain": size.gain}
+    measures = [
+        {"name": "linear-product", "every": size.every},
+        {"name": "loss", "kind": "cross-entropy", "every": size.every},
+        *robustness_beside("activation1", count=size.count, every=size.beside_every),
+    ]
+    return {
+        "data": {"name": size.name, "limit": size.n, "normalise": "standardised"},
+        "model": {"name": "mlp", "widths": widths[0], "activation": "linear", "init": start},
+        "training": gradient_descent(size.rate, size.epochs, loss="cross-entropy", stop_below=-1.5),
+        "probe": {"measures": measures, "every": "end"},
+        "grid": {"widths": widths, "seed": list(range(10))},
+    }
+
+
+PARTS: dict[str, Part] = {"completion": completion, "linear-classes": classes}

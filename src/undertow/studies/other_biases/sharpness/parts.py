@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
-from undertow.studies.kit.settings import robustness_beside
+from undertow.studies.kit.settings import gradient_descent, robustness_beside
 from undertow.studies.kit.study import Part, Scale
 from undertow.theory.edge_of_stability import Momentum, stability_threshold
 
@@ -20,8 +20,8 @@ _SIZES = by_scale(
     thresholds=((40, 12), (160, 40, 20), (400, 80, 40, 20)),
     heavy_ball_thresholds=((40,), (100, 60), (200, 100)),
     nesterov_thresholds=((40,), (60, 30), (200, 100)),
-    epochs=(800, 6000, 20000),
-    every=(200, 200, 400),
+    epochs=(600, 6000, 20000),
+    every=(150, 200, 400),
     loss_every=(50, 25, 50),
     depth=(6, 10, 20),
     d=(10, 20, 50),
@@ -137,12 +137,9 @@ def images(scale: Scale) -> dict[str, Any]:
     )
     return {
         **image_network(scale),
-        "training": {
-            "learning_rate": rates[0],
-            "epochs": size.image_epochs,
-            "loss": "square",
-            "matmul_precision": IMAGES[scale].precision,
-        },
+        "training": gradient_descent(
+            rates[0], size.image_epochs, loss="square", matmul_precision=IMAGES[scale].precision
+        ),
         "probe": {"measures": measures, "every": "end"},
         "grid": {"activation": size.activations, "learning_rate": rates, "seed": _SEEDS},
     }
@@ -178,12 +175,9 @@ def cross_entropy(scale: Scale) -> dict[str, Any]:
     beside = robustness_beside("activation1", count=size.beside, every="ends")
     return {
         **image_network(scale),
-        "training": {
-            "learning_rate": rates[0],
-            "epochs": size.entropy_epochs,
-            "loss": "cross-entropy",
-            "matmul_precision": IMAGES[scale].precision,
-        },
+        "training": gradient_descent(
+            rates[0], size.entropy_epochs, loss="cross-entropy", matmul_precision=IMAGES[scale].precision
+        ),
         "probe": {"measures": [*measures, *beside], "every": "end"},
         "grid": {"learning_rate": rates, "seed": _SEEDS},
     }

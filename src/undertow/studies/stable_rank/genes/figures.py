@@ -31,7 +31,7 @@ def rank_and_test(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 
 def layers_and_scores(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """Both layers' stable ranks, below them test accuracy and loss; a column per activation.
+    """Both layers' stable ranks, below them test accuracy and loss; a column per activation, where there are several.
 
     Over epochs; where readings are closer than epochs, over steps on a logarithmic axis, which has no place for step 0.
     """
@@ -54,14 +54,18 @@ def layers_and_scores(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 def _panels(rows: polars.DataFrame, measure: str, key: str, time: Axis, up: Axis) -> Any:
     shown = rows.filter(polars.col("measure") == measure, polars.col("key") == key)
-    shown = shown.sort("activation", descending=True, maintain_order=True)  # ReLU first, as in the report
-    name = str(time.title)
-    plot = LinePlot(x=name, x_axis=time, y=up, colour="init", column="activation", size=(300, 130))
+    column = "activation" if "activation" in shown.columns else None
+    if column:
+        shown = shown.sort(column, descending=True, maintain_order=True)  # ReLU first, as in the report
+    plot = LinePlot(
+        x=str(time.title), x_axis=time, y=up, colour="init", column=column, size=(300 if column else 420, 130)
+    )
     return plot.draw(shown)
 
 
 def _without_headings(panels: Any) -> Any:
     """The same below others, whose title and names of columns are its own."""
     panels.title = altair.Undefined
-    panels.facet.column.header = None
+    if isinstance(panels, altair.FacetChart):
+        panels.facet.column.header = None
     return panels

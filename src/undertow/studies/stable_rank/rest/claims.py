@@ -13,7 +13,7 @@ from undertow.studies.kit.per_seed import mean, slopes, verdict
 from undertow.studies.kit.readings import after_training, measured, side_by_side
 from undertow.studies.kit.statements import Claims
 from undertow.studies.stable_rank.rank_tables import HINDSIGHT, SOURCE, by_start, starts_order
-from undertow.studies.stable_rank.rest.parts import DECADES
+from undertow.studies.stable_rank.rest.parts import decades_down
 
 __all__ = ["CLAIMS", "proof_readings"]
 
@@ -54,7 +54,8 @@ def final_ranks(frame: polars.DataFrame, activation: str | None = None) -> polar
 
 def decades_of(frame: polars.DataFrame) -> int:
     """How far down the loss was to come."""
-    return DECADES[frame["part"][0]][frame["scale"][0]]
+    part, scale, variant = frame.select("part", "scale", "variant").row(0)
+    return decades_down(part, scale, variant)
 
 
 _AT_MOST = "At rest the stable rank is at most 2"
