@@ -24,27 +24,31 @@ def _without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"undertow.training.{place}.compiled", lambda function: function)
 
 
-def trainer(seeds: list[int], x: torch.Tensor, y: torch.Tensor) -> Trainer:
+def trainer(seeds: list[int], x: torch.Tensor, y: torch.Tensor, device: str = "cpu") -> Trainer:
     recipes = [
         Recipe(optimizer="sgd", batch_size=5, learning_rate=0.1, epochs=4, compiled=True, seed=seed)
         for seed in seeds
     ]
-    return Trainer([network(seed) for seed in seeds], x, y, recipes)
+    return Trainer([network(seed) for seed in seeds], x, y, recipes, device=device)
 
 
-def test_a_network_among_others_is_the_one_alone() -> None:
+ON_A_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=ON_A_GPU)])
+def test_a_network_among_others_is_the_one_alone(device: str) -> None:
     torch.manual_seed(0)
     x, y = torch.rand(30, 36), torch.randint(4, (30,))
-    together = trainer([3, 1, 2], x, y)
+    together = trainer([3, 1, 2], x, y, device)
     assert isinstance(together._whole, BranchedNetworks)
     together.advance(together.total_steps)
     for place, seed in enumerate([3, 1, 2]):
-        alone = trainer([seed], x, y)
+        alone = trainer([seed], x, y, device)
         alone.advance(alone.total_steps)
         pairs = zip(together.network(place).parameters(), alone.network(0).parameters(), strict=True)
         assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
         before = dict(network(seed).named_parameters())
-        assert not torch.equal(next(iter(before.values())), next(together.network(place).parameters()))
+        assert not torch.equal(next(iter(before.values())), next(together.network(place).parameters()).cpu())
 
 
 @pytest.mark.parametrize("own", [True, False])
