@@ -19,8 +19,8 @@ from undertow.training import LossBased, Recipe, Trainer, log_mean_loss
 from undertow.training import step as step_module
 from undertow.training.batches import Batches, epoch_order
 from undertow.training.ensemble import Ensemble
-from undertow.training.mapped import stack_networks
 from undertow.training.stacked import StackedMLP, dense_layers
+from undertow.training.stacking import stack_networks
 from undertow.training.step import Step
 
 
