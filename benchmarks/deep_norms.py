@@ -6,6 +6,7 @@
 each also with the derivatives as autograd takes them (``--plain`` adds that; it takes three times as long).
 
     python benchmarks/deep_norms.py --threads 2
+    python benchmarks/deep_norms.py --threads 2 --rtol 1e-2
     python benchmarks/deep_norms.py --device cuda --plain
 """
 
@@ -79,7 +80,12 @@ def counting() -> Iterator[Counter[str]]:
 
 
 def report(
-    name: str, case: Callable[[], tuple[nn.Module, Tensor, list[str]]], device: str, *, plain: bool
+    name: str,
+    case: Callable[[], tuple[nn.Module, Tensor, list[str]]],
+    device: str,
+    *,
+    plain: bool,
+    rtol: float,
 ) -> None:
     """One line for a measurement from cold."""
     net, x, seams = case()
@@ -87,7 +93,7 @@ def report(
     autograd = mock.patch("undertow.jacobian.operator.LeanDerivatives", nullcontext)
     with counting() as counts, autograd if plain else nullcontext():
         clock, processor = time.perf_counter(), time.process_time()
-        found = ut.collaboration(net, x, seams=seams)
+        found = ut.collaboration(net, x, seams=seams, rtol=rtol)
         clock, processor = time.perf_counter() - clock, time.process_time() - processor
     how = "autograd's derivatives" if plain else "lean derivatives"
     products = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
@@ -105,6 +111,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--rtol", type=float, default=1e-3, help="of every norm; profiles have 1e-2")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     cases = {"ResNet-18 at 224², two pictures, one seam": resnet}
@@ -112,7 +119,7 @@ def main() -> None:
         cases["torchcrepe tiny, 16 tones, six seams"] = pitch_tracker
     for name, case in cases.items():
         for plain in (False, True) if arguments.plain else (False,):
-            report(name, case, arguments.device, plain=plain)
+            report(name, case, arguments.device, plain=plain, rtol=arguments.rtol)
 
 
 if __name__ == "__main__":

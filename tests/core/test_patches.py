@@ -1,4 +1,4 @@
-"""Convolutions as products of matrices, beside PyTorch's own: values, transposes, gradients by weights."""
+"""Convolutions as products of matrices, beside PyTorch's own: values, transposes, gradients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from undertow.core.patches import MatrixConvolution
 from undertow.core.weight_gradients import first_weight_gradients
-from undertow.models.picture_layers import _WeightsByPatches, convolution
+from undertow.models.picture_layers import convolution
 
 
 def _settings() -> Iterator[tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int]]]:
@@ -39,23 +39,11 @@ def test_values_and_transposes_are_those_of_the_convolution(last: bool) -> None:
         torch.testing.assert_close(layer.transposed(cotangent), pulled, rtol=1e-12, atol=1e-12)
 
 
-def test_gradients_by_weights_are_those_of_the_convolution() -> None:
-    generator = torch.Generator().manual_seed(0)
-    for kernel, stride, margin, picture in _settings():
-        weight = torch.randn(5, 4, *kernel, generator=generator, dtype=torch.float64, requires_grad=True)
-        x = torch.randn(3, 4, *picture, generator=generator, dtype=torch.float64, requires_grad=True)
-        value = functional.conv2d(x, weight, None, stride, margin)
-        cotangent = torch.randn(value.shape, generator=generator, dtype=torch.float64)
-        theirs = torch.autograd.grad(value, (x, weight), cotangent)
-        ours = torch.autograd.grad(_WeightsByPatches.apply(x, weight, stride, margin), (x, weight), cotangent)  # type: ignore[no-untyped-call]
-        for one, other in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)
-
-
-def test_a_kernel_and_pictures_of_one_pixel_are_a_matrix_while_training(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("size", "stride"), [(1, 1), (1, 2), (3, 1), (3, 2), (7, 2)])
+def test_of_pictures_of_one_pixel_a_convolution_trains_as_a_matrix(
+    size: int, stride: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layer = convolution(4, 5, size=1, stride=2, dtype=torch.float64)
+    layer = convolution(4, 5, size=size, stride=stride, dtype=torch.float64)
     torch.nn.init.normal_(layer.weight, generator=torch.Generator().manual_seed(0))
     x = torch.randn(3, 4, 1, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     x.requires_grad_()
@@ -68,3 +56,11 @@ def test_a_kernel_and_pictures_of_one_pixel_are_a_matrix_while_training(
     assert value.shape == (3, 5, 1, 1)
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_pictures_of_more_pixels_are_convolved_while_training() -> None:
+    layer = convolution(4, 5, size=3, stride=2, dtype=torch.float64)
+    torch.nn.init.normal_(layer.weight, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(3, 4, 2, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    with first_weight_gradients():
+        torch.testing.assert_close(layer(x), functional.conv2d(x, layer.weight, None, 2, 1))

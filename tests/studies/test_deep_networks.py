@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import polars
 import pytest
 
 from undertow.config.grid import StudyConfig
+from undertow.core.validation import validate
+from undertow.execution.engines.here import Here
+from undertow.execution.sweep import sweep
+from undertow.store.store import Store
 from undertow.studies import find
-from undertow.studies.co_correlation.deep_networks.claims import CLAIMS, PUBLISHED
+from undertow.studies.co_correlation.deep_networks.claims import CLAIMS, PUBLISHED, at_cuts
 from undertow.studies.co_correlation.deep_networks.figures import FIGURES
 from undertow.studies.co_correlation.deep_networks.parts import ALL, CUTS
 from undertow.studies.kit.claim import Verdict
+from undertow.studies.kit.presence import present
 
 STUDY = find("co-correlation")
 
@@ -117,3 +123,45 @@ def test_every_figure_is_drawn() -> None:
     for figure in FIGURES:
         frame = both if len(figure.parts) > 1 else records(ends=RISING)
         assert figure.draw(frame).to_dict()["title"]
+
+
+def briefly(study: StudyConfig) -> StudyConfig:
+    """One seed of the paper's scale, networks at full width, on a hundred pictures; measured before and after."""
+    document = study.model_dump(mode="json")
+    document["grid"] |= {"seed": [0]}
+    document["training"] |= {"batch_size": 50, "epochs": 2}
+    document["data"] |= {"limit": 100}
+    if not present("cifar10"):
+        document["grid"] |= {"data.name": ["digits"]}
+        document["data"] |= {"name": "digits"}
+        document["model"] |= {"image": [1, 8, 8]}
+    for measure in document["probe"]["measures"]:
+        measure |= {"limit": 1} if "limit" in measure else {}
+        measure |= {"every": 4} if isinstance(measure.get("every"), int) else {}
+    document["probe"] |= {"every": 4, "limit": 20}
+    return validate(StudyConfig, document)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("variant", "part"),
+    [("authors", "deep-networks"), ("paper", "deep-start"), ("authors", "deep-wide")],
+)
+def test_networks_of_the_papers_size_are_trained_and_cut_everywhere(
+    variant: str, part: str, tmp_path: Path
+) -> None:
+    study = briefly(grid(variant, part))
+    store = Store(tmp_path)
+    assert sweep(store, study, engine=Here(keep_weights=False)).finished == 1
+    frame = store.frame()
+    curves = at_cuts(frame)
+    assert curves["cut"].unique().sort().to_list() == sorted(CUTS[:-1])
+    assert curves["epoch"].unique().sort().to_list() == [0, 2]
+    assert curves["value"].is_between(0.0, 1.0 + 1e-6).all()
+    own = frame.filter(
+        polars.col("key").str.starts_with(f"{ALL}:") & (polars.col("measure") == "seam-profile")
+    )
+    last = dict(own.select("key", "value").iter_rows())
+    assert last[f"{ALL}:pool:co_correlation"] == pytest.approx(last[f"{ALL}:layer4:co_correlation"], rel=0.03)
+    change = curves.filter(polars.col("cut") == "layer4")["value"].to_list()
+    assert change[0] != change[1]

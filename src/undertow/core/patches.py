@@ -1,8 +1,7 @@
 """Convolutions as products of matrices: patches of pictures as rows, kernels as a matrix.
 
-In float32 and float64 a GPU's convolutions run at a tenth of what its matrix products do, and of their gradients those
-that repeat bit for bit, for strides and pictures of a pixel, at a hundredth. Pictures are taken with channels last:
-neighbouring numbers of a row of patches are then neighbours in memory.
+In float32 and float64 a GPU's convolutions run at a tenth of what its matrix products do. Pictures are taken with
+channels last: neighbouring numbers of a row of patches are then neighbours in memory.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.overrides import has_torch_function_unary
 
-from undertow.core.patches import patch_rows
 from undertow.core.weight_gradients import wants_first_weight_gradients
 from undertow.models.initialisation import allocated
 
@@ -77,77 +76,32 @@ class Convolution(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         kernel = self.weight
-        if _is_trained() and self._is_a_matrix(input):
-            rows = nn.functional.linear(input.flatten(1), kernel.flatten(1))
-            return rows[..., None, None]
-        if kernel.is_cuda and not has_torch_function_unary(
-            input
-        ):  # who overrides it wants the weights as they are
+        if _is_trained() and self._meets_one_pixel(input):
+            rows, columns = _margins(self)
+            values = nn.functional.linear(input.flatten(1), kernel[:, :, rows, columns])
+            return values[..., None, None]
+        # Who overrides what tensors do wants the weights as they are.
+        if kernel.is_cuda and not has_torch_function_unary(input):
             kernel = kernel.contiguous(memory_format=torch.channels_last)
-            if _is_trained() and self._is_slow_to_differentiate(input):
-                found: Tensor = _WeightsByPatches.apply(input, kernel, self.stride, self.padding)  # type: ignore[no-untyped-call]
-                return found
         pictures: Tensor = self._conv_forward(input, kernel, None)
         return pictures
 
-    def _is_a_matrix(self, input: Tensor) -> bool:
-        """Whether kernel and pictures are one pixel each: no layout tells channels last, and cuDNN takes the slow one.
+    def _meets_one_pixel(self, input: Tensor) -> bool:
+        """Whether pictures are one pixel, and what is made of them is one: of a kernel then one place counts.
 
-        Of ResNet-50's training step on pictures of 32×32, the gradients by five such kernels took more than half.
+        No layout of a single pixel tells channels last. For kernels of one pixel as well cuDNN takes the other for
+        granted: on an H200 the gradients by five such kernels took half of a training step of ResNet-50 on pictures
+        of 32×32.
         """
-        return self.kernel_size == (1, 1) and self.padding == (0, 0) and tuple(input.shape[2:]) == (1, 1)
-
-    def _is_slow_to_differentiate(self, input: Tensor) -> bool:
-        """Whether cuDNN's gradient by the weights, of those that repeat bit for bit, takes most of a training step.
-
-        It does for strides, and for pictures of one pixel.
-        """
-        pixels = [
-            (length + 2 * margin - size) // step + 1
-            for length, margin, size, step in zip(
-                input.shape[2:], _margins(self), self.kernel_size, self.stride, strict=True
-            )
-        ]
-        few = pixels[0] * pixels[1] <= _FEW_PIXELS
-        return max(self.kernel_size) > 1 and few and (max(self.stride) > 1 or pixels == [1, 1])
+        places = zip(self.kernel_size, _margins(self), self.stride, strict=True)
+        return tuple(input.shape[2:]) == (1, 1) and all(
+            margin < size and (1 + 2 * margin - size) // step == 0 for size, margin, step in places
+        )
 
 
 def _margins(layer: nn.Conv2d) -> tuple[int, ...]:
     assert not isinstance(layer.padding, str), "this file builds convolutions with margins in pixels"
     return layer.padding
-
-
-_FEW_PIXELS = (
-    16  # of what a convolution gives: patches of larger pictures take more memory than they save time
-)
-
-
-class _WeightsByPatches(torch.autograd.Function):
-    """A convolution whose gradient by its weights is the product of patches with what comes back."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, input: Tensor, kernel: Tensor, stride: tuple[int, int], padding: tuple[int, int]
-    ) -> Tensor:
-        ctx.save_for_backward(input, kernel)
-        ctx.stride, ctx.padding = stride, padding
-        return nn.functional.conv2d(input, kernel, None, stride, padding)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
-        input, kernel = ctx.saved_tensors
-        settings = (ctx.stride, ctx.padding, (1, 1), False, (0, 0), 1)
-        to_input = None
-        if ctx.needs_input_grad[0]:
-            to_input = torch.ops.aten.convolution_backward(
-                cotangent, input, kernel, None, *settings, [True, False, False]
-            )[0]
-        size, (rows, columns) = kernel.shape[2:], ctx.padding
-        patches = patch_rows(input, size, ctx.stride, ((rows, rows), (columns, columns)))
-        by_patches = cotangent.permute(0, 2, 3, 1).flatten(0, 2).mT @ patches.flatten(0, 2)
-        by_weight = by_patches.view(-1, *size, kernel.shape[1]).permute(0, 3, 1, 2)
-        return to_input, by_weight, None, None
 
 
 def convolution(

@@ -30,7 +30,9 @@ def _title(frame: polars.DataFrame) -> str:
 
 
 @FIGURES.add(
-    "fig-2b", "Co-correlation over training at every cut; lines where the curve of A1-A2 begins and ends"
+    "fig-2b",
+    "Co-correlation over training at every cut; lines where the curve of A1-A2 begins and ends",
+    so_far=True,
 )
 def every_cut(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """ϱ over epochs, a line for each cut."""
@@ -39,7 +41,7 @@ def every_cut(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(at_cuts(frame))
 
 
-@FIGURES.add("fig-2c", "Co-correlation over training at B1-B2, the cut after layer4")
+@FIGURES.add("fig-2c", "Co-correlation over training at B1-B2, the cut after layer4", so_far=True)
 def last_cut(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """ϱ over epochs at the eighth cut; the axis of the paper's figure goes from 0.40 to 0.70."""
     own = at_cuts(frame).filter(polars.col("cut") == CUTS[-2])
@@ -48,7 +50,9 @@ def last_cut(frame: polars.DataFrame) -> altair.TopLevelMixin:
     )
 
 
-@FIGURES.add("fig-2-wide", "Co-correlation over training at every cut of WRN-50", parts=("deep-wide",))
+@FIGURES.add(
+    "fig-2-wide", "Co-correlation over training at every cut of WRN-50", parts=("deep-wide",), so_far=True
+)
 def wide(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """ϱ over epochs, a line for each cut."""
     return LinePlot(x="epoch", y=_RHO, colour="cut", colours=_COLOURS, title=_title(frame)).draw(
@@ -60,6 +64,7 @@ def wide(frame: polars.DataFrame) -> altair.TopLevelMixin:
     "fig-2-start",
     "Co-correlation over training by the scale that residual branches start with",
     parts=("deep-networks", "deep-start"),
+    so_far=True,
 )
 def both_starts(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """ϱ over epochs, a panel for each start."""

@@ -69,10 +69,9 @@ _SIZES: dict[Scale, _Size] = {
 
 
 def deep_networks(scale: Scale, variant: str) -> dict[str, Any] | None:
-    """ResNet-50 as the authors' package starts it, every residual branch at 0; ``authors`` is the curve of Figure 2."""
+    """ResNet-50 as the authors' package starts it: every residual branch at 0."""
     size = _size(scale)
-    every = size.every if variant == "authors" else size.rarely
-    return _settings(size, variant, size.architecture, start=0.0, seeds=6, every=every)
+    return _settings(size, variant, size.architecture, start=0.0, seeds=6, every=size.every)
 
 
 def deep_start(scale: Scale, variant: str) -> dict[str, Any] | None:
