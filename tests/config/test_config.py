@@ -378,11 +378,17 @@ def test_five_thousand_random_configurations(study: Any) -> None:
 
 
 def test_a_measure_taken_twice_is_called_two_names() -> None:
-    few = {"name": "point-radii", "limit": 2}
-    more = {"name": "point-radii", "prove": False, "limit": 20, "called": "attacked", "split": "test"}
-    probe = ProbeConfig(measures=[few, more])
+    few: dict[str, Any] = {"name": "point-radii", "limit": 2}
+    more: dict[str, Any] = {
+        "name": "point-radii",
+        "prove": False,
+        "limit": 20,
+        "called": "attacked",
+        "split": "test",
+    }
+    probe = ProbeConfig(measures=(few, more))
     assert probe.names == ("point-radii", "attacked@test")
-    assert [built.prove for built, _ in probe.build()] == [True, False]
+    assert [vars(built)["prove"] for built, _ in probe.build()] == [True, False]
     for word in ("margins", "Attacked", "", 3):
         with pytest.raises(ValueError, match="is called"):
-            ProbeConfig(measures=[few | {"called": word}])
+            ProbeConfig(measures=(few | {"called": word},))
