@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 
 from undertow import __version__
 from undertow.cli.run_options import AS_PUBLISHED, AS_USUAL, HowToRun, Json, Offline, OwnTable, Runs
+from undertow.cli.uncollected import uncollected
 from undertow.core.errors import ConfigError
 
 __all__ = ["app"]
@@ -68,8 +69,9 @@ def reproduce(
     runs: Path
         The folder of the runs; what is finished there is not computed again.
     """
-    from undertow.cli.sweeps import on_seeds, run_studies
-    from undertow.studies import find
+    with uncollected():
+        from undertow.cli.sweeps import on_seeds, run_studies
+        from undertow.studies import find
 
     table = own.settings()
     if table is None:
@@ -98,8 +100,9 @@ def run(
     overrides: str
         `--section.field value`, or `--grid axis=v1,v2`.
     """
-    from undertow.cli.sweeps import run_studies
-    from undertow.config.study_files import load_study
+    with uncollected():
+        from undertow.cli.sweeps import run_studies
+        from undertow.config.study_files import load_study
 
     return run_studies(runs, [load_study(file, overrides)], how)
 
@@ -111,7 +114,8 @@ def resume(
     how: HowToRun = AS_USUAL,
 ) -> int:
     """Go on with every study in a folder; what is finished and whole is kept, what is damaged computed again."""
-    from undertow.cli.sweeps import resume_studies
+    with uncollected():
+        from undertow.cli.sweeps import resume_studies
 
     return resume_studies(runs, how)
 

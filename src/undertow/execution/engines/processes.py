@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -113,6 +114,7 @@ def _serve(pipe: Connection, orders: Orders) -> None:
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while (group := pipe.recv()) is not None:
             pipe.send(work(orders, group))
+    gc.freeze()  # nobody waits half a second for the last look through all that was ever imported
 
 
 def _ready(team: list[_Worker]) -> list[_Worker]:
