@@ -17,6 +17,7 @@ from undertow.core.errors import ConfigError
 from undertow.execution.engines import engine, processes
 from undertow.execution.engines.here import Here
 from undertow.execution.engines.processes import Processes
+from undertow.execution.engines.worker import Orders
 from undertow.execution.sweep import sweep
 from undertow.execution.watch import Watch
 from undertow.store.store import Store
@@ -126,17 +127,20 @@ def test_unusable_engines_are_told(tmp_path: Path) -> None:
         sweep(Store(tmp_path), tiny_study(), engine=engine("dask", address="nonsense://x"))
 
 
-def test_workers_take_no_more_threads_than_their_parent_was_given(tmp_path, monkeypatch):
-    asked = []
+def test_workers_take_no_more_threads_than_their_parent_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
 
-    def started(orders, *_):
+    def started(orders: Orders, *_: object) -> None:
         asked.append(orders.threads)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(processes, "_start", started)
-    monkeypatch.setattr(processes.os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    groups = list(tiny_study().groups)
     for given in (1, 3):
         monkeypatch.setattr(torch, "get_num_threads", lambda given=given: given)
         with pytest.raises(KeyboardInterrupt):
-            list(Processes(2).run(Store(tmp_path), [object()] * 2, stop=lambda: False, watch=Watch()))
+            list(Processes(2).run(Store(tmp_path), groups, stop=lambda: False, watch=Watch()))
     assert asked == [1, 3]

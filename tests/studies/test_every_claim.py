@@ -145,7 +145,9 @@ TESTED_ELSEWHERE = {
         ("B-a.reaches-linear", "B-a.reaches-images"), "a flow beyond the threshold, and no other"
     ),
     **dict.fromkeys(("B-d.min", "B-h.without-decay"), "what is read after fitting"),
-    **dict.fromkeys(("B-k.order", "B-l.start"), "three ranks and two starts: not at smoke scale"),
+    **dict.fromkeys(
+        ("B-k.order", "B-l.start", "B-p.limit"), "three ranks, several starts: not at smoke scale"
+    ),
     **dict.fromkeys(
         ("B-b.hovers", "B-b.hovers-linear", "B-b.hovers-images", "B-c.heavy-ball", "B-c.nesterov"),
         "a ratio between two lines",

@@ -308,3 +308,28 @@ def test_deeper_classifiers_are_compared_at_one_loss(deeper: bool, expected: Ver
         value=polars.when(polars.col("measure") == "loss").then(-1.0).otherwise("value")
     )
     assert CLAIMS["B-l.classes"](late).verdict is Verdict.UNDECIDED
+
+
+@pytest.mark.parametrize(("slope", "expected"), [(-0.5, Verdict.HOLDS), (0.5, Verdict.FAILS)])
+def test_the_time_of_the_swap_is_compared_over_starts(slope: float, expected: Verdict) -> None:
+    rows: list[dict[str, Any]] = []
+    for start, seed in itertools.product((4.0, 16.0, 64.0), range(10)):
+        turn = (3 + slope * math.log(start)) * math.log(start)  # ηλ = 1
+        about = {"k": 1, "start": start, "weight_decay": 1.0, "learning_rate": 1.0, "seed": seed}
+        for step in range(1, 41):
+            values = {"cosine:1": float(step > turn), "cosine:2": 0.5}
+            rows += [
+                {
+                    **about,
+                    "trial": f"{start} {seed}",
+                    "step": step,
+                    "measure": "margin-ends",
+                    "key": k,
+                    "value": v,
+                }
+                for k, v in values.items()
+            ]
+    frame = polars.DataFrame(rows)
+    assert CLAIMS["B-p.limit"](frame).verdict is expected
+    with pytest.raises(InputError, match="paper scale"):
+        CLAIMS["B-p.limit"](frame.filter(polars.col("start") < 64))

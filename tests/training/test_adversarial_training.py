@@ -14,7 +14,7 @@ from undertow.core.errors import ConfigError
 from undertow.training import Recipe, Trainer
 from undertow.training.adversarial import AdversarialTraining, worst_nearby
 from undertow.training.batches import epoch_order
-from undertow.training.mapped import stack_networks
+from undertow.training.stacking import stack_networks
 
 HOW = AdversarialTraining(eps=0.5, steps=3)
 

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from undertow.models import cnn
 from undertow.training import mapped
-from undertow.training.mapped import _before_dense, stack_networks
+from undertow.training.mapped import _before_dense
+from undertow.training.stacking import stack_networks
 
 
 def network(seed: int) -> nn.Module:

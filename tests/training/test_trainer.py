@@ -19,8 +19,8 @@ from undertow.training import LossBased, Recipe, Trainer, log_mean_loss
 from undertow.training import step as step_module
 from undertow.training.batches import Batches, epoch_order
 from undertow.training.ensemble import Ensemble
-from undertow.training.mapped import stack_networks
 from undertow.training.stacked import StackedMLP, dense_layers
+from undertow.training.stacking import stack_networks
 from undertow.training.step import Step
 
 
@@ -413,6 +413,8 @@ def test_recipes_that_make_no_sense_are_refused(change: dict[str, object], messa
 class _Tied(nn.Module):
     """Two layers on one weight, a buffer, and a bias beside them."""
 
+    shift: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3, bias=False)
@@ -421,12 +423,13 @@ class _Tied(nn.Module):
         self.register_buffer("passing", torch.zeros(2), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.second(self.first(x).tanh()) + self.shift
+        outputs: Tensor = self.second(self.first(x).tanh()) + self.shift
+        return outputs
 
 
-def test_a_members_weights_by_name_are_its_state_dict():
+def test_a_members_weights_by_name_are_its_state_dict() -> None:
     draw = torch.Generator().manual_seed(0)
-    nets = [_Tied() for _ in range(2)]
+    nets: list[nn.Module] = [_Tied() for _ in range(2)]
     x, y = torch.randn(6, 3, generator=draw), torch.randint(0, 3, (6,), generator=draw)
     trainer = Trainer(nets, x, y, [Recipe(learning_rate=0.1, epochs=3)] * 2)
     trainer.advance(2)

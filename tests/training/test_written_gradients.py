@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from undertow.models.diagonal import DiagonalNetwork
 from undertow.models.matrix_product import MatrixProduct
-from undertow.training.mapped import MappedNetworks, stack_networks
+from undertow.training.mapped import MappedNetworks
+from undertow.training.stacking import stack_networks
 from undertow.training.written import WrittenGradients
 
 CPU: dict[str, Any] = {"dtype": torch.float64, "device": torch.device("cpu")}

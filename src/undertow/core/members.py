@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +12,17 @@ from torch.func import functional_call, vmap
 
 from undertow.core.compiling import compiled
 
-__all__ = ["convolves", "first_unlike", "mostly_convolves", "one_after_another", "over_members"]
+__all__ = [
+    "convolves",
+    "first_unlike",
+    "mostly_convolves",
+    "one_after_another",
+    "over_members",
+    "side_by_side",
+]
 
 State = Mapping[str, Tensor]
+Found = TypeVar("Found")
 _CONVOLUTIONS = (nn.modules.conv._ConvNd,)
 
 
@@ -96,8 +105,7 @@ def one_after_another(
     def outputs(states: Sequence[State], buffers: Sequence[State], x: Tensor, own: bool) -> Tensor:
         samples = x.unbind(0) if own else [x] * len(states)
         calls = [partial(call, *each) for each in zip(states, buffers, samples, strict=True)]
-        capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
-        found = _side_by_side(calls) if capturing else [made() for made in calls]
+        found = side_by_side(calls, like=x)
         return torch.stack(found) if len(found) > 1 else found[0].unsqueeze(0)
 
     return outputs
@@ -111,14 +119,14 @@ def _called(template: nn.Module, weights: State, constants: State, x: Tensor) ->
 _STREAMS: dict[torch.device, list[torch.cuda.Stream]] = {}
 
 
-def _side_by_side(calls: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
-    """The results of the calls, each on a stream of its own: in a graph that is being captured these become branches.
+def side_by_side(calls: Sequence[Callable[[], Found]], *, like: Tensor) -> list[Found]:
+    """The results of the calls, which are about tensors ``like`` this: branches of a graph that is being captured.
 
-    Small convolutions then fill a GPU together. Backward passes run on the streams of their forward ones, and what
-    follows on the present stream waits for all of them.
+    Elsewhere one comes after the other. Small convolutions then fill a GPU together. Backward passes run on the streams
+    of their forward ones, and what follows on the present stream waits for all of them.
     """
-    if len(calls) == 1:
-        return [calls[0]()]
+    if len(calls) == 1 or not (like.is_cuda and torch.cuda.is_current_stream_capturing()):
+        return [call() for call in calls]
     here = torch.cuda.current_stream()
     streams = _STREAMS.setdefault(here.device, [])
     while len(streams) < len(calls):

@@ -16,7 +16,7 @@ from undertow.data.derived import DerivedData
 from undertow.models import mlp
 from undertow.training import Recipe, Trainer
 from undertow.training.adversarial import AdversarialTraining, worst_nearby
-from undertow.training.mapped import stack_networks
+from undertow.training.stacking import stack_networks
 
 __all__ = ["RelabelledData"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from undertow.core.canonical import digest, unseal
@@ -11,6 +12,7 @@ from undertow.core.files import read_regular
 __all__ = ["records_so_far"]
 
 _ID = slice(10, 26)  # of a line, after {"trial":"
+_CHECKPOINT = re.compile(r"checkpoint-([0-9]{1,18})\.json")
 
 
 def records_so_far(store: Path) -> dict[str, bytes]:
@@ -33,8 +35,8 @@ def _vouched(folder: Path) -> bytes:
         data = read_regular(folder / "records.jsonl")
     except OSError:
         return b""
-    stems = {path: path.stem.partition("-")[2] for path in folder.glob("checkpoint-*.json")}
-    steps = {int(step): path for path, step in stems.items() if step.isdigit()}
+    names = {path: _CHECKPOINT.fullmatch(path.name) for path in folder.glob("checkpoint-*.json")}
+    steps = {int(name[1]): path for path, name in names.items() if name}
     for _, path in sorted(steps.items(), reverse=True):
         try:
             known = unseal(read_regular(path), path)["records"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from undertow.core.closed_form import has_closed_form
 from undertow.core.compiling import compiled
 from undertow.core.errors import ModelError
 from undertow.core.members import convolves, one_after_another, over_members
@@ -16,10 +16,9 @@ from undertow.core.networks import is_unmodified
 from undertow.core.patch_convolution import stacked_chain
 from undertow.core.weight_gradients import first_weight_gradients
 from undertow.training.ensemble import Ensemble
-from undertow.training.stacked import DenseLayer, StackedLayers, StackedMLP, dense_layers
-from undertow.training.written import WrittenGradients
+from undertow.training.stacked import DenseLayer, StackedLayers, dense_layers
 
-__all__ = ["MappedNetworks", "stack_networks"]
+__all__ = ["MappedNetworks", "is_patch_chain"]
 
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 _DROPOUTS = (nn.modules.dropout._DropoutNd,)
@@ -70,6 +69,14 @@ class MappedNetworks(Ensemble):
         self._chain = None if chain is None else compiled(chain)
         apart = self._chain is None and (self.batch_statistics or convolved)
         self._each = one_after_another(head, faster=faster) if apart else None
+
+    def on(self, weights: Mapping[str, Tensor]) -> MappedNetworks:
+        """The same functions of other weights of the same shapes, which are not copied: what is compiled is so once."""
+        other = copy.copy(self)
+        other.weights = dict(weights)
+        if self._tail is not None:
+            other._tail = StackedLayers(self._tail.layers, other.weights, other.trained)
+        return other
 
     def floats_per_sample(self, sample: Tensor) -> int:
         sizes: list[int] = []
@@ -140,6 +147,11 @@ class MappedNetworks(Ensemble):
 _Kept = tuple[Tensor, list[Tensor], "list[tuple[Tensor, Tensor]] | None"]
 
 
+def is_patch_chain(network: nn.Module) -> bool:
+    """Whether all that comes before its fully connected layers can be compiled as products of patches."""
+    return convolves(network) and stacked_chain(_before_dense(network)[0]) is not None
+
+
 def _before_dense(network: nn.Module) -> tuple[nn.Module, list[DenseLayer]]:
     """What comes before the fully connected layers that a chain ends with, and these; all and none elsewhere.
 
@@ -160,23 +172,3 @@ def _before_dense(network: nn.Module) -> tuple[nn.Module, list[DenseLayer]]:
     parts = [*head.named_parameters(), *tail.named_parameters()]
     shared = len(parts) > len(list(network.parameters()))
     return (network, []) if layers is None or shared or any(True for _ in tail.buffers()) else (head, layers)
-
-
-def stack_networks(
-    networks: Sequence[nn.Module],
-    *,
-    frozen: Sequence[str],
-    dtype: torch.dtype,
-    device: torch.device,
-    faster: bool = False,
-) -> Ensemble:
-    """Networks of one architecture as one: those with written gradients on stacked weights, any other ones mapped.
-
-    With ``faster`` convolutional networks are compiled.
-    """
-    if has_closed_form(networks[0]):
-        return WrittenGradients(networks, networks[0], frozen=frozen, dtype=dtype, device=device)
-    layers = dense_layers(networks[0])
-    if layers is None:
-        return MappedNetworks(networks, frozen=frozen, dtype=dtype, device=device, faster=faster)
-    return StackedMLP(networks, layers, frozen=frozen, dtype=dtype, device=device)

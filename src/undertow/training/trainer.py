@@ -13,9 +13,9 @@ from undertow.core.precision import deterministic_convolutions, matmul_precision
 from undertow.core.stacked_members import StackedMembers
 from undertow.training.batches_of_a_recipe import batches_for
 from undertow.training.divergence import MemberState
-from undertow.training.mapped import stack_networks
 from undertow.training.recipe import Recipe, shared_recipe
 from undertow.training.span import SpanOfSamples
+from undertow.training.stacking import stack_networks
 from undertow.training.standing import Standing
 from undertow.training.states import taken_out
 from undertow.training.step import Step

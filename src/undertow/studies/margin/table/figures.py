@@ -59,7 +59,7 @@ def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
         y=Axis("margin, relative to the first", log=True),
         colour="kind",
         colours=list(names.values()),
-        title="Margins of every network, relative",
+        title="Margins over their first reading",
     ).draw(shown.with_columns(value=value, kind=polars.col("key").replace_strict(names)))
 
 

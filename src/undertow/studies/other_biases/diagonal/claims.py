@@ -1,11 +1,12 @@
-"""B-p: the L2 radius falls while the L∞ radius rises, near log α/λ."""
+"""B-p: the L2 radius falls while the L∞ radius rises, near log α/λ where α is large."""
 
 from __future__ import annotations
 
 import polars
 
-from undertow.studies.kit.claim import Finding
-from undertow.studies.kit.per_seed import by_value, mean, verdict
+from undertow.core.errors import InputError
+from undertow.studies.kit.claim import CORRELATION, Finding
+from undertow.studies.kit.per_seed import by_value, mean, rank_correlation, verdict
 from undertow.studies.kit.readings import side_by_side
 from undertow.studies.kit.statements import Claims
 
@@ -40,11 +41,27 @@ def changes(frame: polars.DataFrame, norm: str) -> Finding:
     return verdict(table, above=above, below=below, note=note)
 
 
-@CLAIMS.add("B-p.time", "The change comes near t = log α/λ.")
-def time_of_change(frame: polars.DataFrame) -> Finding:
-    """Per seed ηλ·steps/log α when the network comes nearer to the L1 end than to the other, between a half and two."""
+def change(frame: polars.DataFrame) -> polars.DataFrame:
+    """ηλ·steps/log α when a network comes nearer to the L1 end than to the other."""
     later = polars.col("cosine:1") > polars.col("cosine:2")
     curves = between_ends(frame).filter(polars.col("step") > 0).group_by(_NETWORK)
-    table = curves.agg(value=polars.col("progress").filter(later).min())
-    note = ("effect: ηλ·steps/log α at the change", f"by sparsity: {by_value(table, 'k')}")
-    return verdict(table, between=(0.5, 2.0), note=note)
+    return curves.agg(value=polars.col("progress").filter(later).min()).sort(_NETWORK)
+
+
+@CLAIMS.add("B-p.time", "The change comes near t = log α/λ.")
+def time_of_change(frame: polars.DataFrame) -> Finding:
+    """Per seed ηλ·steps/log α at the change, mean over networks, between a half and two."""
+    table = change(frame)
+    places = [f"by {axis}: {by_value(table, axis)}" for axis in ("k", "start")]
+    return verdict(table, between=(0.5, 2.0), note=("effect: ηλ·steps/log α at the change", *places))
+
+
+@CLAIMS.add(
+    "B-p.limit", "The nearer to it the larger α is.", hindsight="written after the records of paper scale"
+)
+def nearer_from_larger_starts(frame: polars.DataFrame) -> Finding:
+    """Per seed Spearman's correlation of α and ηλ·steps/log α at the change, mean over sparsities and decays."""
+    if frame["start"].n_unique() < 3:
+        raise InputError("fewer than three starts: they are there at paper scale")
+    ranks = rank_correlation(change(frame), "start", "value", by=["k", "weight_decay", "seed"])
+    return verdict(ranks, below=0.0, within=CORRELATION, note="effect: Spearman of α and time over log α/λ")

@@ -146,10 +146,11 @@ def of_classifiers(frame: polars.DataFrame, measure: str, key: str) -> polars.Da
 def deeper_at_equal_loss(frame: polars.DataFrame, reading: tuple[str, str], rises: bool) -> Finding:
     """Per seed log₁₀ of what the deepest product has at last over what that of two matrices has."""
     table = of_classifiers(frame, *reading)
-    both = compared(table, "depth", table["depth"].max(), 2, value="value", on=["seed"])
+    deepest = max(table["depth"].unique().to_list())
+    both = compared(table, "depth", deepest, 2, value="value", on=["seed"])
     note = (
-        f"effect: log₁₀ of {reading[1]} at depth {table['depth'].max()} over that at 2, at one loss",
+        f"effect: log₁₀ of {reading[1]} at depth {deepest} over that at 2, at one loss",
         f"by depth: {by_value(table, 'depth', form='{place}: {mean:.3g}')}",
     )
-    side = {"above": 0.0} if rises else {"below": 0.0}
-    return verdict(both.with_columns(value=polars.col("ratio").log10()), **side, note=note)
+    below, above = (None, 0.0) if rises else (0.0, None)
+    return verdict(both.with_columns(value=polars.col("ratio").log10()), below=below, above=above, note=note)

@@ -36,6 +36,8 @@ def over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
     for depth, table in singular_values(frame).filter(one).group_by("depth", maintain_order=True):
         first = halves.filter(polars.col("depth") == depth[0], polars.col("place") == 0)
         table = table.with_columns(time=polars.col("step") / first["step"].item())
+        grown = halves.filter(polars.col("depth") == depth[0])["step"].to_list()
+        table = table.filter(polars.col("step") <= 3 * max(grown))  # nothing changes afterwards
         tables.append(table.with_columns(panel=polars.format("depth {}: trained", "depth")))
         for row in halves.filter(polars.col("depth") == depth[0]).iter_rows(named=True):
             times, values = growth_of_singular_value(row["last"], start=row["start"], depth=row["depth"])

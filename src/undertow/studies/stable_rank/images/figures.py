@@ -17,7 +17,10 @@ FIGURES = Figures()
 @FIGURES.add("fig4-fashion", "Stable rank and test accuracy, Fashion-MNIST", parts=("fashion-mnist",))
 @FIGURES.add("fig5", "Stable rank and test accuracy, CIFAR-10", parts=("cifar10",))
 @FIGURES.add(
-    "fig6", "Stable rank over a long training from the smallest start, CIFAR-10", parts=("cifar10-long",)
+    "fig6",
+    "Stable rank over a long training from the smallest start, CIFAR-10",
+    parts=("cifar10-long",),
+    so_far=True,
 )
 def pictures(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """As the figures of gene expression are drawn; Fig 6 is of ReLU alone, as in the report."""

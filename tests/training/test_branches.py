@@ -1,0 +1,83 @@
+"""Compiled convolutional networks as branches of a step: each is what it is alone, to the last bit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from undertow.models import cnn
+from undertow.training import Recipe, Trainer
+from undertow.training.branches import BranchedNetworks
+from undertow.training.mapped import MappedNetworks
+from undertow.training.stacking import stack_networks
+
+
+def network(seed: int) -> nn.Module:
+    draw = torch.Generator().manual_seed(seed)
+    return cnn(image=(1, 6, 6), stages=[(3,), (4,)], kernels=(3, 3), dense=(8,), outputs=4, generator=draw)
+
+
+@pytest.fixture(autouse=True)
+def _without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("mapped", "step", "updates"):
+        monkeypatch.setattr(f"undertow.training.{place}.compiled", lambda function: function)
+
+
+def trainer(seeds: list[int], x: torch.Tensor, y: torch.Tensor, device: str = "cpu") -> Trainer:
+    recipes = [
+        Recipe(optimizer="sgd", batch_size=5, learning_rate=0.1, epochs=4, compiled=True, seed=seed)
+        for seed in seeds
+    ]
+    return Trainer([network(seed) for seed in seeds], x, y, recipes, device=device)
+
+
+ON_A_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=ON_A_GPU)])
+def test_a_network_among_others_is_the_one_alone(device: str) -> None:
+    torch.manual_seed(0)
+    x, y = torch.rand(30, 36), torch.randint(4, (30,))
+    together = trainer([3, 1, 2], x, y, device)
+    assert isinstance(together._whole, BranchedNetworks)
+    together.advance(together.total_steps)
+    for place, seed in enumerate([3, 1, 2]):
+        alone = trainer([seed], x, y, device)
+        alone.advance(alone.total_steps)
+        pairs = zip(together.network(place).parameters(), alone.network(0).parameters(), strict=True)
+        assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
+        before = dict(network(seed).named_parameters())
+        assert not torch.equal(next(iter(before.values())), next(together.network(place).parameters()).cpu())
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_logits_and_gradients_are_those_of_autograd(own: bool) -> None:
+    networks = [network(seed) for seed in range(3)]
+    frozen = [next(iter(dict(networks[0].named_parameters())))]
+    how = {"frozen": frozen, "dtype": torch.float64, "device": torch.device("cpu")}
+    ours, theirs = BranchedNetworks(networks, **how), MappedNetworks(networks, **how)
+    x = torch.rand(3, 5, 36, dtype=torch.float64) if own else torch.rand(5, 36, dtype=torch.float64)
+    found = []
+    for each in (ours, theirs):
+        logits, kept = each.forward(x, own=own)
+        onto = {name: torch.zeros_like(each.weights[name]) for name in each.trained}
+        each.backward(kept, logits.sin(), onto=onto)
+        found.append((logits, onto))
+    torch.testing.assert_close(found[0][0], found[1][0])
+    assert frozen[0] not in found[0][1]
+    for name, gradient in found[0][1].items():
+        assert gradient.abs().max() > 0
+        torch.testing.assert_close(gradient, found[1][1][name])
+
+
+def test_only_several_compiled_chains_of_convolutions_are_branches() -> None:
+    how = {"frozen": [], "dtype": torch.float32, "device": torch.device("cpu")}
+    two = [network(0), network(1)]
+    assert isinstance(stack_networks(two, faster=True, **how), BranchedNetworks)
+    assert isinstance(stack_networks(two, **how), MappedNetworks)
+    assert isinstance(stack_networks(two[:1], faster=True, **how), MappedNetworks)
+    strided = [
+        nn.Sequential(nn.Unflatten(1, (1, 6, 6)), nn.Conv2d(1, 2, 3, stride=2), nn.Flatten()) for _ in two
+    ]
+    assert isinstance(stack_networks(strided, faster=True, **how), MappedNetworks)
