@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from undertow.config.axes import put
 from undertow.config.grid import StudyConfig
-from undertow.config.probe_config import ProbeConfig
 from undertow.config.study_files import apply_overrides, load_study
 from undertow.config.trial import TrialConfig, validate
 from undertow.core.canonical import digest, dumps
@@ -375,14 +374,3 @@ def test_five_thousand_random_configurations(study: Any) -> None:
     sentence = outcome(study)
     event("valid" if sentence == "valid" else "one sentence")
     assert 0 < len(sentence) < 1000
-
-
-def test_a_measure_taken_twice_is_called_two_names() -> None:
-    few = {"name": "point-radii", "limit": 2}
-    more = {"name": "point-radii", "prove": False, "limit": 20, "called": "attacked", "split": "test"}
-    probe = ProbeConfig(measures=[few, more])
-    assert probe.names == ("point-radii", "attacked@test")
-    assert [built.prove for built, _ in probe.build()] == [True, False]
-    for word in ("margins", "Attacked", "", 3):
-        with pytest.raises(ValueError, match="is called"):
-            ProbeConfig(measures=[few | {"called": word}])

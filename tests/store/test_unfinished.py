@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+import altair
 import polars
 import pytest
 
@@ -90,9 +91,7 @@ def test_figures_and_numbers_that_ask_for_it_see_it_and_others_do_not(begun: Sto
 
     @figures.add("ends", "Where they end")
     @figures.add("way", "Their way", so_far=True)
-    def drawing(frame: polars.DataFrame) -> object:
-        import altair
-
+    def drawing(frame: polars.DataFrame) -> altair.TopLevelMixin:
         seen.append(frame)
         return altair.Chart(frame.head(3)).mark_point().encode(x="step:Q", y="value:Q")
 

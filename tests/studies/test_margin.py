@@ -212,13 +212,6 @@ def test_the_longest_training_gives_the_models_after_the_table_s() -> None:
     assert alone.equals(found)
 
 
-def test_all_points_that_were_attacked_count_and_fewer_are_proved() -> None:
-    both = radii("table", "point-radii@test", 2, 2) + radii("table", "attacked-points@test", 2, 5)
-    frame = polars.DataFrame(both).unique(maintain_order=True)
-    assert len(radii_of_models(frame, "point-radii@test")) == 2 * 5
-    assert len(radii_of_models(frame, "point-radii@test", proved=True)) == 2 * 2
-
-
 def test_linear_networks_turn_to_the_machine_and_narrow_ones_have_radii(tmp_path: Path) -> None:
     """Two parts as they are, on two seeds: what measures write is what claims and figures read."""
     store = Store(tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +11,7 @@ from torch import nn
 from undertow.models import cnn
 from undertow.training import Recipe, Trainer
 from undertow.training.branches import BranchedNetworks
+from undertow.training.ensemble import Ensemble
 from undertow.training.mapped import MappedNetworks
 from undertow.training.stacking import stack_networks
 
@@ -55,11 +58,12 @@ def test_a_network_among_others_is_the_one_alone(device: str) -> None:
 def test_logits_and_gradients_are_those_of_autograd(own: bool) -> None:
     networks = [network(seed) for seed in range(3)]
     frozen = [next(iter(dict(networks[0].named_parameters())))]
-    how = {"frozen": frozen, "dtype": torch.float64, "device": torch.device("cpu")}
+    how: dict[str, Any] = {"frozen": frozen, "dtype": torch.float64, "device": torch.device("cpu")}
     ours, theirs = BranchedNetworks(networks, **how), MappedNetworks(networks, **how)
     x = torch.rand(3, 5, 36, dtype=torch.float64) if own else torch.rand(5, 36, dtype=torch.float64)
     found = []
-    for each in (ours, theirs):
+    both: list[Ensemble] = [ours, theirs]
+    for each in both:
         logits, kept = each.forward(x, own=own)
         onto = {name: torch.zeros_like(each.weights[name]) for name in each.trained}
         each.backward(kept, logits.sin(), onto=onto)
@@ -72,7 +76,7 @@ def test_logits_and_gradients_are_those_of_autograd(own: bool) -> None:
 
 
 def test_only_several_compiled_chains_of_convolutions_are_branches() -> None:
-    how = {"frozen": [], "dtype": torch.float32, "device": torch.device("cpu")}
+    how: dict[str, Any] = {"frozen": [], "dtype": torch.float32, "device": torch.device("cpu")}
     two = [network(0), network(1)]
     assert isinstance(stack_networks(two, faster=True, **how), BranchedNetworks)
     assert isinstance(stack_networks(two, **how), MappedNetworks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -32,8 +31,7 @@ class ProbeConfig(Section):
     measured. A costly measure may have its own ``limit`` too: it then takes the first of the points only. In a grid
     ``{"name": …, "only": {"activation": "relu"}}`` is taken of the trials with these settings alone, which are named
     like the axes of a grid. A measure with a ``split`` of its own is taken there too, and its records are called so:
-    ``{"name": "accuracy", "split": "test"}`` gives those of ``accuracy@test``. One that is taken twice with different
-    options has records of another name where it is ``called`` so.
+    ``{"name": "accuracy", "split": "test"}`` gives those of ``accuracy@test``.
     The points are the first ``limit`` of the points trained on, or of another ``split`` of the same data, with
     the same normalisation and task. ``examples`` is for how many of them the closest adversarial example of
     the trained network is kept.
@@ -60,9 +58,9 @@ class ProbeConfig(Section):
     @property
     def names(self) -> tuple[str, ...]:
         """What the records of each measure are called."""
-        called = [each.get("called", each["name"]) for each in self.measures]
-        splits = [each.get("split") for each in self.measures]
-        return tuple(f"{name}@{split}" if split else name for name, split in zip(called, splits, strict=True))
+        return tuple(
+            f"{each['name']}@{each['split']}" if "split" in each else each["name"] for each in self.measures
+        )
 
     def build(self) -> tuple[tuple[Measure, Every], ...]:
         """The measures themselves, each with when it is taken."""
@@ -75,9 +73,8 @@ class ProbeConfig(Section):
         )
 
 
-_OWN = ("called", "every", "limit", "only", "split")
+_OWN = ("every", "limit", "only", "split")
 """What the probe decides about a measure, not the measure itself."""
-_CALLED = r"[a-z][a-z0-9-]{0,39}"
 
 
 def _written_out(given: Any) -> dict[str, Any]:
@@ -99,10 +96,6 @@ def _written_out(given: Any) -> dict[str, Any]:
         Schedule(own["every"])  # an error where it is none
     if "limit" in own and (type(own["limit"]) is not int or own["limit"] < 1):
         raise ValueError(f"the measure's limit = {shown(own['limit'])} must be a number of points, 1 or more")
-    if not re.fullmatch(_CALLED, str(own.get("called", "a"))) or own.get("called") in MEASURES:
-        raise ValueError(
-            f"the measure is called {shown(own['called'])}: give a word that is no measure's name"
-        )
     if own.get("split", "test") not in get_args(Split):
         raise ValueError(f"the measure's split = {shown(own['split'])} must be one of {get_args(Split)}")
     if "only" in own:

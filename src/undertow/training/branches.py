@@ -47,13 +47,13 @@ class BranchedNetworks(Ensemble):
         return self.outputs(self.weights, x, own=False)
 
     def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, list[Any]]:
-        samples = x.split(1) if own else [x] * self.size
+        samples = torch.split(x, 1) if own else [x] * self.size
         calls = [partial(one.forward, each, own=own) for one, each in zip(self._one, samples, strict=True)]
         found = side_by_side(calls, like=x)
         return torch.cat([logits for logits, _ in found]), [kept for _, kept in found]
 
     def backward(self, kept: list[Any], slopes: Tensor, *, onto: Mapping[str, Tensor]) -> None:
-        each = zip(self._one, kept, slopes.split(1), range(self.size), strict=True)
+        each = zip(self._one, kept, torch.split(slopes, 1), range(self.size), strict=True)
         calls = [partial(one.backward, own, rows, onto=_own(onto, index)) for one, own, rows, index in each]
         side_by_side(calls, like=slopes)
 

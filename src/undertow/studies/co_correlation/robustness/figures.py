@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import altair
 import polars
 
@@ -21,7 +23,8 @@ _SHOWN = {
     "robust": f"robust accuracy, L2 attack of ε = {EPS:g} in raw pixels",
     "energy": "Dirichlet energy S(f), per unit of the network's input",
 }
-_LINEAR, _RELU = {"activation": "linear"}, {"activation": "relu"}
+_LINEAR: dict[str, Any] = {"activation": "linear"}
+_RELU: dict[str, Any] = {"activation": "relu"}
 _AFTER = "networks over width and q, after training"
 
 

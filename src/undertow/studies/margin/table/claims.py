@@ -12,7 +12,6 @@ from undertow.studies.kit.claim import CORRELATION, POSITIVE, SHARE, Finding
 from undertow.studies.kit.per_seed import by_value, mean, per_seed, rank_correlation, verdict
 from undertow.studies.kit.readings import after_training, compared, curves, measured, split_key
 from undertow.studies.kit.statements import Claims, PublishedNumbers
-from undertow.studies.margin.table.parts import ATTACKED
 
 __all__ = ["CLAIMS", "PUBLISHED", "TEST", "margins_and_errors", "models", "radii_of_models"]
 
@@ -22,9 +21,8 @@ PUBLISHED = PublishedNumbers("Li 2024, the talk", parts=("table", "longest"), so
 TEST = "point-radii@test"
 _BY = ["seed", "model"]
 _THEOREM = "a theorem (Sokolic et al. 2017), beside radii that are solved or come from above"
-_TWENTY = "two points a seed had left M-h and M-n open at laptop scale; twenty came after"
-about_radii = partial(CLAIMS.add, figure="robust-curves", hindsight=_TWENTY)
-bounded = partial(about_radii, check=_THEOREM, hindsight="")
+about_radii = partial(CLAIMS.add, figure="robust-curves")
+bounded = partial(about_radii, check=_THEOREM)
 solved = partial(bounded, radius="exact")
 _BARTLETT = "Bartlett et al. 2017; Jiang et al. 2020; Li 2024 talk"
 generalising = partial(CLAIMS.add, source=_BARTLETT, figure="margin-and-error")
@@ -59,12 +57,11 @@ def radius_rises(frame: polars.DataFrame, measure: str = "point-radii") -> Findi
     each = table.group_by("seed", "model").agg(polars.col("attacked").mean())
     radius = polars.col("attacked").sort_by("model")
     ends = each.group_by("seed").agg(value=radius.last() / radius.first())
-    less = radii_of_models(frame, measure, proved=True)
-    proved = "certified" if "certified" in less.columns else "product"
+    proved = "certified" if "certified" in table.columns else "product"
     note = [
         "effect: ratio of mean attacked L2 radii, longest training over shortest",
         f"means of {by_value(table, 'model', value='attacked', form=_AT)}",
-        f"{proved} of {by_value(less, 'model', value=proved, form=_AT)}",
+        f"{proved} of {by_value(table, 'model', value=proved, form=_AT)}",
     ]
     return verdict(ends, above=1.0, within=POSITIVE, note=note)
 
@@ -205,14 +202,12 @@ def models(frame: polars.DataFrame, measure: str, key: str | None = None) -> pol
     return rows.with_columns(model=polars.col("step").rank("dense").over("trial").cast(polars.Int64))
 
 
-def radii_of_models(frame: polars.DataFrame, measure: str, *, proved: bool = False) -> polars.DataFrame:
+def radii_of_models(frame: polars.DataFrame, measure: str) -> polars.DataFrame:
     """A row for each point that all models of a seed classify correctly, and model: its radii from all sides.
 
-    Where more points were attacked than something was ``proved`` of, these are all that were attacked. The longest
-    training is that of the table's first seed, which goes on: its models are those after the table's.
+    The longest training is that of the table's first seed, which goes on: its models are those after the table's.
     """
-    more = measure.replace("point-radii", ATTACKED)
-    rows = models(frame, measure if proved or more not in frame["measure"] else more)
+    rows = models(frame, measure)
     goes_on = polars.col("part") == "longest"
     last = rows.filter(~goes_on)["model"].max() or 0
     points = split_key(rows.filter(~goes_on | (polars.col("model") > last)), ["side", "i"])

@@ -93,13 +93,13 @@ def robust_curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The talk's second figure: the share of points whose attacked radius is above ε; dashed: what is proved."""
     found = []
     for measure, panel in {"point-radii": "training points", TEST: "test points"}.items():
-        table, less = radii_of_models(frame, measure), radii_of_models(frame, measure, proved=True)
-        proved = "certified" if "certified" in less.columns else "product"
+        table = radii_of_models(frame, measure)
+        proved = "certified" if "certified" in table.columns else "product"
         most = float(table["attacked"].max())  # type: ignore[arg-type]
         places = polars.DataFrame({"eps": [most * place / _RADII for place in range(_RADII + 1)]})
-        for side, kind, points in (("attacked", "attacked", table), (proved, "proved", less)):
+        for side, kind in {"attacked": "attacked", proved: "proved"}.items():
             share = (polars.col(side) > polars.col("eps")).mean()
-            own = points.join(places, how="cross").group_by("seed", "model", "eps").agg(value=share)
+            own = table.join(places, how="cross").group_by("seed", "model", "eps").agg(value=share)
             found.append(own.with_columns(panel=polars.lit(panel), kind=polars.lit(kind)))
     depth = table.group_by("model").agg(polars.col("fallen").median().round(0))
     shown = polars.concat(found).join(depth, on="model")

@@ -9,7 +9,7 @@ from typing import Any
 from undertow.studies.kit.scales import by_scale
 from undertow.studies.kit.study import Part, Scale
 
-__all__ = ["ATTACKED", "PARTS"]
+__all__ = ["PARTS"]
 
 _SIZES = by_scale(
     data=("digits", "digits", "mnist"),
@@ -30,7 +30,6 @@ _SIZES = by_scale(
     starts=([0.05, 0.2, 0.5], [0.02, 0.05, 0.1, 0.2, 0.5], [0.01, 0.02, 0.05, 0.1, 0.2]),
     shares=([0.0, 0.5, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0]),
 )
-ATTACKED = "attacked-points"
 _BOX = [0.0, 1.0]
 _BATCHES = {"optimizer": "sgd", "batch_size": 100}
 
@@ -71,8 +70,7 @@ def _radii(scale: Scale, *, test: bool) -> list[dict[str, Any]]:
     """Radii from all sides, and above smoke scale what the talk's attacks leave, on either kind of points.
 
     Nothing is proved of the talk's CNN but by the norms of its layers: linear bounds of it take minutes a point. It is
-    attacked at every loss of the table, and smaller networks at the last; at laptop scale closest examples are looked
-    for of more points than there is time to prove something of.
+    attacked at every loss of the table, and smaller networks at the last.
     """
     size, paper = _SIZES[scale], scale == "paper"
     proof = {"prove": False} if paper else {"refine": False, "ball": True}
@@ -81,17 +79,10 @@ def _radii(scale: Scale, *, test: bool) -> list[dict[str, Any]]:
         {"name": "robust-accuracy", "eps": [0.1], "norm": "inf", "attack": "apgd-ce"},
     ]
     radii = {"name": "point-radii", "shorten": False, "limit": size.points, **proof}
-    more = {
-        "name": "point-radii",
-        "called": ATTACKED,
-        "shorten": False,
-        "prove": False,
-        "limit": size.attacked,
-    }
     when = {} if paper else {"every": "end"}
     last = [{**each, "limit": size.attacked, **when} for each in attacks if scale != "smoke"]
     common = {"box": _BOX, **({"split": "test"} if test else {})}
-    return [each | common for each in (radii, *last, *([more] if scale == "laptop" else ()))]
+    return [each | common for each in (radii, *last)]
 
 
 def table(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
