@@ -24,13 +24,13 @@ run: $(STAMP)    ## a first look: something of every study, ending in one report
 	@$(BIN)/undertow tour
 
 lint: $(STAMP)   ## ruff and mypy
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check conftest.py src tests benchmarks
+	$(BIN)/ruff format --check conftest.py src tests benchmarks
 	$(BIN)/mypy
 
 format: $(STAMP) ## apply ruff's fixes and formatting
-	$(BIN)/ruff check --fix src tests benchmarks
-	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix conftest.py src tests benchmarks
+	$(BIN)/ruff format conftest.py src tests benchmarks
 
 test: $(STAMP)   ## lint, types and every test but the longest, side by side
 	@$(MAKE) --no-print-directory -j2 lint tests

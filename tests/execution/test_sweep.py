@@ -263,7 +263,7 @@ def test_forty_trials_killed_ten_times(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_forty_trials_killed_a_hundred_times(tmp_path: Path) -> None:
-    study = kill_study(epochs=600)
+    study = kill_study(epochs=1000)
     run(Store(tmp_path / "undisturbed"), study)
     killed = killed_sweep(tmp_path / "killed", study, kills=100, seconds=(0.05, 0.3))
     assert killed == 100
