@@ -101,9 +101,26 @@ def robust_curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
             share = (polars.col(side) > polars.col("eps")).mean()
             own = table.join(places, how="cross").group_by("seed", "model", "eps").agg(value=share)
             found.append(own.with_columns(panel=polars.lit(panel), kind=polars.lit(kind)))
-    depth = table.group_by("model").agg(polars.col("fallen").median().round(0))
-    shown = polars.concat(found).join(depth, on="model")
-    name = polars.format("model-{}, 10^-{}", "model", polars.col("fallen").cast(polars.Int64))
+    return _curves(polars.concat(found), table, "Points that every model of a seed classifies correctly")
+
+
+@FIGURES.add(
+    "robust-curves-cw", "Robust accuracy by Carlini and Wagner's attack", parts=("carlini",), so_far=True
+)
+def by_carlini(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """The same by the attack that the talk has: the share of all points that it does not move across within ε."""
+    found = []
+    for split, panel in {"": "training points", "@test": "test points"}.items():
+        table = models(frame, f"robust-accuracy{split}")
+        own = table.with_columns(eps=polars.col("key").cast(polars.Float64), panel=polars.lit(panel))
+        found.append(own.select("seed", "model", "eps", "value", "panel", kind=polars.lit("attacked")))
+    return _curves(polars.concat(found), table, "Attack of Carlini and Wagner")
+
+
+def _curves(shares: polars.DataFrame, losses: polars.DataFrame, title: str) -> altair.TopLevelMixin:
+    """Shares of points against ε, a line for each model, which is named by the loss it has come down to."""
+    depth = losses.group_by("model").agg(polars.col("fallen").median().round(0).cast(polars.Int64))
+    name = polars.format("model-{}, 10^-{}", "model", "fallen")
     return LinePlot(
         x="eps",
         x_axis=Axis("ε, L2"),
@@ -114,9 +131,9 @@ def robust_curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
         dashes={"attacked": [1, 0], "proved": [4, 3]},
         column="panel",
         band=False,
-        title="Points that every model of a seed classifies correctly",
+        title=title,
         size=(280, 220),
-    ).draw(shown.with_columns(name=name).sort("panel", "model", "eps"))
+    ).draw(shares.join(depth, on="model").with_columns(name=name).sort("panel", "model", "eps"))
 
 
 @FIGURES.add("margin-and-error", "Normalised margin and test error of several starts", parts=("starts",))

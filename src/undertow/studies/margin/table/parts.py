@@ -23,6 +23,7 @@ _SIZES = by_scale(
     last=((30.0,), (200.0,), (10.04, 15.12, 20.07, 120.01, 881.51)),
     points=(2, 2, 50),
     attacked=(1, 20, 50),
+    around=((), tuple(k / 20 for k in range(1, 16)), tuple(k / 5 for k in range(1, 16))),
     seeds=(6, 10, 6),
     epochs=(20, 300, 40),
     near=(0.4, 0.4, 1.0),
@@ -120,6 +121,20 @@ def longest(scale: Scale, variant: str) -> dict[str, Any]:
     }
 
 
+def carlini(scale: Scale, variant: str) -> dict[str, Any] | None:
+    """Three of the table's networks at its first and last loss under the talk's first attack.
+
+    It takes 1,801 steps a point, and so has few networks, and none at smoke scale.
+    """
+    if scale == "smoke":
+        return None
+    size, own = _SIZES[scale], table(scale, variant)
+    attack = {"name": "robust-accuracy", "attack": "cw", "eps": list(size.around), "limit": size.attacked}
+    measures = ["margins", attack | {"box": _BOX}, attack | {"box": _BOX, "split": "test"}]
+    ends = _at((size.levels[0], size.levels[-1]))
+    return own | {"probe": {"measures": measures, "every": ends}, "grid": {"seed": [0, 1, 2]}}
+
+
 def adversarial(scale: Scale, variant: str) -> dict[str, Any]:
     """The table's network trained on the worst points within a radius, at a constant rate."""
     size, own = _SIZES[scale], table(scale, variant)
@@ -199,6 +214,7 @@ def mixed(scale: Scale, variant: str) -> dict[str, Any]:
 
 PARTS: dict[str, Part] = {
     "table": table,
+    "carlini": carlini,
     "adversarial": adversarial,
     "longest": longest,
     "vgg": vgg,
