@@ -21,7 +21,7 @@ _SIZES = by_scale(
     gains=([_HE, 2 * _HE], [_HE, 2 * _HE], [_HE, 2 * _HE, 4 * _HE]),
     epochs=(240, 1000, 3000),
     every=(20, 10, 20),
-    beside_every=(120, 100, 1000),
+    beside_every=(120, 100, 300),
     count=(1, 4, 4),
     certify=(False, True, False),  # a proof with 113 classes takes longer than the training
 )
@@ -49,7 +49,7 @@ _DESCENT = by_scale(
     beside_every=(400, 440, 3000),
     count=(1, 4, 4),
     certify=(False, True, False),
-    free_epochs=(120, 3000, 3000),
+    free_epochs=(120, 3000, 30000),
 )
 _IMAGES = by_scale(
     name=("digits", "digits", "mnist"),
