@@ -20,7 +20,6 @@ from undertow.store.store import Store
 from undertow.studies.kit.claim import Claim, Verdict
 from undertow.studies.kit.made_up import faults
 from undertow.studies.margin import STUDY
-from undertow.studies.margin.curves_of_loss import fallen
 from undertow.studies.margin.table.claims import radii_of_models
 
 GRIDS = {grid.part: grid for grid in STUDY.grids("smoke", "paper")}
@@ -75,6 +74,9 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
             ("coordinate-margin", "normalised"): 3.0 if good else 0.1,
             ("hard-margin", "angle"): 1 / log_time if good else 0.2 * log_time**0.1,
             ("hard-margin", "duals"): (1e-3 if good else 0.5) * wobble,
+            ("margin-falls", "total"): 0.0 if good else 0.1 * wobble,
+            ("margin-falls", "deepest"): axes.get("learning_rate", 0.0) ** 2 if good else 0.1 * wobble,
+            ("margin-falls", "count"): 7.0,
             ("direction", "since-start"): 1.0 + time,
             ("direction", "since-last"): (0.05 / (1 + 9 * time) if good else 5.0 * 3**time) * (time > 0),
             ("accuracy", ""): 0.9 - 0.4 * axes.get("share", std),
@@ -172,9 +174,22 @@ def test_figures_are_drawn_from_made_up_records(figure: Any) -> None:
         assert figure.draw(frame).to_dict()
 
 
-def test_a_decrease_is_added_up_and_a_rise_is_not() -> None:
-    table = polars.DataFrame({"seed": [0] * 4, "step": [0, 1, 2, 3], "v": [1.0, 0.5, 3.0, 2.0]})
-    assert fallen(table, "v", by=["seed"])["value"].to_list() == [(0.5 + 1.0) / 2.0]
+def test_decreases_are_judged_where_steps_vanish_and_not_where_they_are_long() -> None:
+    """Totals that go to 0 with η hold, totals that keep their size fail, whatever long steps do."""
+    claim = next(claim for claim in STUDY.claims if claim.id == "M-c")
+    found = {}
+    for name, total in {"vanish": lambda eta: 5 * eta, "stay": lambda eta: 2e-4 + 0 * eta}.items():
+        rows = [
+            {"trial": f"{seed}{eta}", "seed": seed, "learning_rate": eta, "step": 9, "measure": "margin-falls", "key": key}
+            | {"value": total(eta) if eta < 0.1 else 3.0}
+            for seed in range(10)
+            for eta in (0.01, 0.02, 0.05, 0.2)
+            for key in ("total", "count")
+        ]
+        found[name] = claim.test(polars.DataFrame(rows))
+    assert found["vanish"].verdict == Verdict.HOLDS
+    assert found["stay"].verdict == Verdict.FAILS
+    assert found["stay"].effect == pytest.approx(2e-4)
 
 
 def test_printed_numbers_are_found_where_a_network_was_trained_so_far() -> None:

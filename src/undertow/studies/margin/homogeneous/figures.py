@@ -10,7 +10,7 @@ import polars
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.exact_tests import median_interval
-from undertow.studies.kit.readings import stacked
+from undertow.studies.kit.readings import after_training, stacked
 from undertow.studies.kit.statements import Figures
 from undertow.studies.margin.curves_of_loss import against_loss, levelled, with_power_law, with_time
 from undertow.studies.margin.homogeneous.claims import flow
@@ -35,6 +35,27 @@ def smoothed(frame: polars.DataFrame) -> altair.TopLevelMixin:
         legend="length of a step",
         title="Two layers on clusters",
     ).draw(levelled(table, "learning_rate"))
+
+
+@FIGURES.add("margin-falls", "How much the smoothed margin falls on its way, by the length of a step")
+def falls(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """All decreases of γ̃ added up, and the deepest fall below what it had been, over every step."""
+    curves = {"total": "all decreases, over the last γ̃", "deepest": "deepest fall, over the highest γ̃ before"}
+    shown = after_training(frame, "margin-falls").filter(polars.col("key").is_in(list(curves)))
+    means = shown.group_by("learning_rate", "key").agg(polars.col("value").mean(), seed=polars.lit(0))
+    return LinePlot(
+        x="learning_rate",
+        x_axis=Axis("length of a step η", log=True),
+        y=Axis("mean over seeds", log=True),
+        colour="curve",
+        colours=list(curves.values()),
+        points=True,
+        title="Falls of the smoothed margin",
+    ).draw(
+        means.filter(polars.col("value") > 0)
+        .with_columns(curve=polars.col("key").replace_strict(curves))
+        .sort("learning_rate")
+    )
 
 
 @FIGURES.add("kkt-residuals", "Residuals of the KKT conditions against the loss", parts=("stationary",))
