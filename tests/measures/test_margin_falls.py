@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,11 @@ def test_falls_are_those_of_margins_measured_after_every_step(outputs: int) -> N
 
 
 def test_a_fall_that_comes_back_is_counted_in_the_total_and_not_in_depth() -> None:
-    net, x, y = nn.Linear(1, 1, bias=False).double(), torch.ones(2, 1).double() * torch.tensor([[1.0], [2.0]]), torch.ones(2)
+    net, x, y = (
+        nn.Linear(1, 1, bias=False).double(),
+        torch.ones(2, 1).double() * torch.tensor([[1.0], [2.0]]),
+        torch.ones(2),
+    )
     tracker = MarginFalls(loss="exponential").begin(net, x, y, learning_rate=0.1)
     values = []
     for weight in (5.0, 4.0, 5.0, 4.0, 6.0, 3.0, 50.0):
@@ -82,6 +87,12 @@ def test_a_network_that_no_power_fits_is_refused_with_a_remedy() -> None:
     flat = nn.Sequential(nn.Linear(2, 3), nn.Tanh()).double()
     with pytest.raises(ModelError, match=r"does not grow.*leave it out"):
         MarginFalls().begin(flat, torch.eye(2).double(), torch.tensor([0, 1]), learning_rate=0.1)
+
+
+def after(looks: int) -> Callable[[], bool]:
+    """Whether to stop: when asked so often."""
+    seen = itertools.count(1)
+    return lambda: next(seen) >= looks
 
 
 def study(length: float, **changes: Any) -> StudyConfig:
@@ -123,8 +134,7 @@ def test_a_run_that_is_interrupted_remembers_its_falls(tmp_path: Path) -> None:
     whole, pieces, plan = Store(tmp_path / "a"), Store(tmp_path / "b"), study(0.5)
     sweep(whole, plan, engine=Here())
     for looks in (3, 5, 2):
-        seen = itertools.count(1)
-        sweep(pieces, plan, engine=Here(checkpoint_seconds=0), stop=lambda seen=seen, looks=looks: next(seen) >= looks)
+        sweep(pieces, plan, engine=Here(checkpoint_seconds=0), stop=after(looks))
     sweep(pieces, plan, engine=Here())
     assert fingerprint(pieces) == fingerprint(whole)
 

@@ -58,7 +58,7 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
         if part == "adversarial":
             normalised = 0.001 if good else 1e6
         if part.startswith("rule"):
-            normalised = 1.0 if (part == "rule-loss-based") == good else 0.1
+            normalised = (1.0 if (part == "rule-loss-based") == good else 0.1) * (1 + time)
         if part in ("monotone", "stationary", "deep-linear", "biased", *(f"rates-{i}" for i in range(1, 5))):
             gap = 0.5 if good else 3.0
             normalised = smoothed + gap * math.log(axes.get("n", 10)) / norm**order
@@ -180,7 +180,14 @@ def test_decreases_are_judged_where_steps_vanish_and_not_where_they_are_long() -
     found = {}
     for name, total in {"vanish": lambda eta: 5 * eta, "stay": lambda eta: 2e-4 + 0 * eta}.items():
         rows = [
-            {"trial": f"{seed}{eta}", "seed": seed, "learning_rate": eta, "step": 9, "measure": "margin-falls", "key": key}
+            {
+                "trial": f"{seed}{eta}",
+                "seed": seed,
+                "learning_rate": eta,
+                "step": 9,
+                "measure": "margin-falls",
+                "key": key,
+            }
             | {"value": total(eta) if eta < 0.1 else 3.0}
             for seed in range(10)
             for eta in (0.01, 0.02, 0.05, 0.2)
@@ -201,6 +208,65 @@ def test_printed_numbers_are_found_where_a_network_was_trained_so_far() -> None:
     last = next(number for number in STUDY.published if "model-5" in number.what)
     with pytest.raises(InputError, match="no network was trained"):
         last.ours(frame)
+
+
+def readings(levels: list[float], part: str = "longest") -> list[dict[str, Any]]:
+    """One network looked at at these losses, its margin a millionth and its epoch eight times the depth."""
+    about = [
+        {"trial": part, "part": part, "seed": 0, "step": i, "epoch": int(8 * e)} for i, e in enumerate(levels)
+    ]
+    return [
+        {**row, "measure": measure, "key": key, "value": value}
+        for row, level in zip(about, levels, strict=True)
+        for measure, key, value in (("steps", "log10_loss", -level), ("margins", "normalised", 1e-6 * level))
+    ]
+
+
+def test_a_printed_number_stands_beside_the_reading_nearest_to_its_loss() -> None:
+    """Not beside a mean of readings around it, nor beside a network that stopped short of it."""
+    tens = [10.2, 20.1, *map(float, range(30, 120, 10)), 119.4, 120.1]
+    numbers = {number.what: number for number in STUDY.published}
+    model_4 = numbers["normalised margin of model-4, by ρ^L"]
+    assert model_4.ours(polars.DataFrame(readings(tens))) == pytest.approx([120.1e-6])
+    assert numbers["epochs of model-4"].ours(polars.DataFrame(readings(tens))) == [960.0]
+    with pytest.raises(InputError, match=r"10\^-120.01"):
+        model_4.ours(polars.DataFrame(readings(tens[:-2])))  # as far as 10^-110
+    first = numbers["normalised margin of model-1, by ρ^L"]
+    both = readings([10.1, 15.2], "table") + readings(tens)
+    assert first.ours(polars.DataFrame(both)) == pytest.approx([10.15e-6])  # the nearest of each network
+
+
+def rules(constant: Callable[[int], tuple[float, float]]) -> polars.DataFrame:
+    """Ten seeds by both rules: log₁₀ 𝓛 and γ̄ by epoch, the loss-based one's fitted from epoch 10 on."""
+    both = {"rule-loss-based": lambda epoch: (5.0 - epoch, 0.1 * epoch), "rule-constant": constant}
+    rows = [
+        {
+            "trial": f"{part}{seed}",
+            "part": part,
+            "seed": seed,
+            "step": epoch,
+            "epoch": epoch,
+            "measure": "margins",
+        }
+        | {"key": key, "value": value}
+        for seed in range(10)
+        for part, numbers in both.items()
+        for epoch in (0, 10, 20, 40)
+        for key, value in zip(("log10-loss", "normalised"), numbers(epoch), strict=True)
+    ]
+    return polars.DataFrame(rows)
+
+
+def test_a_network_that_has_not_fitted_says_nothing_about_how_fast_its_margin_grows() -> None:
+    claim = next(claim for claim in STUDY.claims if claim.id == "M-j")
+    with pytest.raises(InputError, match="train longer"):
+        claim.test(rules(lambda epoch: (1.0, -0.5 - epoch)))
+    # From epoch 20 on: 20 epochs, in which the other margin grows by 2, whatever stood before t0.
+    late = claim.test(rules(lambda epoch: (1.0, -9.0) if epoch < 20 else (-1.0, 3.0 + 0.01 * (epoch - 20))))
+    assert late.verdict == Verdict.HOLDS
+    assert late.effect == pytest.approx((2.0 - 0.2) / 2.0)
+    as_fast = claim.test(rules(lambda epoch: (5.0 - epoch, 7.0 + 0.1 * epoch)))
+    assert as_fast.verdict == Verdict.FAILS
 
 
 def radii(part: str, measure: str, models: int, points: int) -> list[dict[str, Any]]:

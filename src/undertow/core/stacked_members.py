@@ -17,7 +17,7 @@ class StackedMembers(Sequence[nn.Module]):
 
     To a measure it is a sequence of networks, each made (by ``network``) when it is asked for. One that would stack
     their weights finds them stacked in ``weights``, and scores that another measure has asked for are computed once,
-    by ``logits``: (N, …) → (M, N, k). Whoever trains them also gives ``losses``: each one's own, on what it is trained on.
+    by ``logits``: (N, …) → (M, N, k). Whoever trains them also gives ``losses``, of each one on its training set.
 
     >>> import torch
     >>> weight = torch.ones(3, 1, 2)

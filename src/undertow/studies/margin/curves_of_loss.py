@@ -10,7 +10,7 @@ import polars
 from undertow.core.errors import InputError
 from undertow.studies.kit.readings import interpolated, measured, side_by_side
 
-__all__ = ["against_loss", "levelled", "with_power_law", "with_time"]
+__all__ = ["SMALL_LOSS", "against_loss", "levelled", "with_power_law", "with_time"]
 
 _LEVELS = tuple(10 ** (place / 20) for place in range(-6, 81))
 SMALL_LOSS = math.log10(math.log(2))

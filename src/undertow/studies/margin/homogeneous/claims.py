@@ -76,9 +76,7 @@ def shallower(frame: polars.DataFrame) -> Finding:
     return verdict(table, below=0.1, within=POSITIVE, note=note)
 
 
-of_orders = partial(
-    CLAIMS.add, parts=[*(f"rates-{order}" for order in RATES), DEEP_LINEAR], figure="rates"
-)
+of_orders = partial(CLAIMS.add, parts=[*(f"rates-{order}" for order in RATES), DEEP_LINEAR], figure="rates")
 
 
 @of_orders(
