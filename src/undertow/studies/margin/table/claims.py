@@ -99,18 +99,19 @@ def constant_is_slower(frame: polars.DataFrame, key: str = "normalised") -> Find
     Relative to the larger of both, over as many epochs from either network's own t0 on. Not known (NaN) of a seed
     where one of them has not come to its t0, before which there is no margin to grow.
     """
-    rows = side_by_side(frame, "margins", by=["part", "seed", "epoch"])
+    rows = side_by_side(frame, "margins", by=["part", "seed", "step", "epoch"])
     found = []
     for (seed,), own in rows.group_by("seed"):
         late = [
             own.filter(polars.col("part") == part, polars.col("log10-loss") < SMALL_LOSS) for part in _RULES
         ]
-        since = [each["epoch"] - each["epoch"].min() for each in late if len(each)]
-        epochs = min(float(each.max()) for each in since) if len(since) == 2 else 0.0  # type: ignore[arg-type]
-        grown = [math.nan, math.nan]
-        if epochs > 0:
+        since = [(each["step"] - each["step"][0]).to_numpy() for each in late if len(each)]
+        steps = min(float(each[-1]) for each in since) if len(since) == 2 else 0.0
+        grown, epochs = [math.nan, math.nan], 0.0
+        if steps > 0:
             after = zip(since, late, strict=True)
-            grown = [float(np.interp(epochs, x.to_numpy(), y[key].to_numpy())) - y[key][0] for x, y in after]
+            grown = [float(np.interp(steps, x, y[key].to_numpy())) - y[key][0] for x, y in after]
+            epochs = min(float(each["epoch"][-1] - each["epoch"][0]) for each in late)
         found.append({"seed": seed, "epochs": epochs, **dict(zip(("one", "other"), grown, strict=True))})
     both = polars.DataFrame(found).filter(polars.col("epochs") > 0)
     if both.is_empty():
