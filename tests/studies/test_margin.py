@@ -64,6 +64,7 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
             normalised = smoothed + gap * math.log(axes.get("n", 10)) / norm**order
         if part == "biased":
             start["norm"] = lost**0.4 if good else lost * (2 + math.sin(9 * time))
+        shallow = axes["learning_rate"] ** 2 if part == "monotone" else 0.0
         found: Values = {("margins", key): value for key, value in start.items()}
         found |= {
             ("margins", "smoothed"): smoothed,
@@ -75,7 +76,7 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
             ("hard-margin", "angle"): 1 / log_time if good else 0.2 * log_time**0.1,
             ("hard-margin", "duals"): (1e-3 if good else 0.5) * wobble,
             ("margin-falls", "total"): 0.0 if good else 0.1 * wobble,
-            ("margin-falls", "deepest"): axes.get("learning_rate", 0.0) ** 2 if good else 0.1 * wobble,
+            ("margin-falls", "deepest"): shallow if good else 0.1 * wobble,
             ("margin-falls", "count"): 7.0,
             ("direction", "since-start"): 1.0 + time,
             ("direction", "since-last"): (0.05 / (1 + 9 * time) if good else 5.0 * 3**time) * (time > 0),
