@@ -101,6 +101,7 @@ def table(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "probe": {
             "measures": ["margins", *_radii(scale, test=False), *_radii(scale, test=True)],
             "every": _at(size.levels),
+            "keep": _at(size.levels),
         },
         "grid": {"seed": list(range(size.seeds))},
         **({"group_size": 1} if scale == "paper" else {}),
@@ -117,7 +118,7 @@ def longest(scale: Scale, variant: str) -> dict[str, Any]:
     radii = own["probe"]["measures"][1:] if paper else []
     return own | {
         "training": _training(scale, -size.last[-1]),
-        "probe": {"measures": [margins, *radii], "every": _at(size.last)},
+        "probe": {"measures": [margins, *radii], "every": _at(size.last), "keep": _at(size.last)},
         "grid": {"seed": [0]},
     }
 
