@@ -42,10 +42,11 @@ def helps(frame: polars.DataFrame) -> Finding:
 def fragile(frame: polars.DataFrame) -> Finding:
     """Per seed the radius at the end over f_robust's, at the largest k."""
     last = beside_robust(frame)
-    most = largest(last, "k")
+    most, near = largest(last, "k"), last.filter(polars.col("residual") < _NEARLY)
     note = [
         f"effect: exact radius over f_robust's at the end, largest k; KKT residual {mean(last['residual']):.2g}",
         f"all k: {by_value(last, 'k', value='ratio')}",
+        f"of nearly KKT points alone: {by_value(near, 'k', value='ratio')}" if len(near) else "",
     ]
     return verdict(most, "ratio", below=_FRAGILE, within=POSITIVE, note=note)
 
