@@ -158,3 +158,47 @@ def test_the_note_tells_loss_tries_and_time_left() -> None:
     assert notes[0].startswith("log10 L -0.")
     assert "tries per epoch kept" in notes[-1]
     assert any("10^-" in note and " in about " in note for note in notes)
+
+
+def test_the_note_of_a_run_that_ends_at_a_loss_tells_it_too() -> None:
+    """Without tries: where it stands and the time to the next power of ten, asked no more often than training asks."""
+    x = torch.tensor([[1.0], [-1.0], [2.0], [-0.5]])
+    start = mlp(
+        inputs=1, widths=[], outputs=1, init=Gaussian(0.1), generator=torch.Generator().manual_seed(0)
+    )
+    recipe = Recipe(
+        optimizer="gd", learning_rate=0.1, epochs=4000, loss="logistic", objective="log-loss", stop_below=-9.0
+    )
+    trainer = Trainer([start], x, x.sign().flatten(), [recipe])
+    ticks = itertools.count()
+    pace = LossPace(trainer, clock=lambda: float(next(ticks)))
+    asked: list[int] = []
+    log_loss = trainer.log_loss
+    trainer.log_loss = lambda: (asked.append(trainer.step), log_loss())[1]  # type: ignore[method-assign, func-returns-value]
+    notes = []
+    while not trainer.done:
+        trainer.advance(3)
+        pace.look()
+        notes.append(pace.note)
+    assert next(filter(None, notes)).startswith("log10 L -0.")
+    assert "tries" not in notes[-1]
+    assert any("10^-8 in about " in note for note in notes)
+    assert float(notes[-1].split()[2].rstrip(",")) < -8.0
+    assert all(later - earlier >= trainer.look_every for earlier, later in itertools.pairwise(asked))
+
+
+def test_the_note_of_a_run_with_a_number_of_epochs_is_empty() -> None:
+    x = torch.tensor([[1.0], [-1.0]])
+    start = mlp(
+        inputs=1, widths=[], outputs=1, init=Gaussian(0.1), generator=torch.Generator().manual_seed(0)
+    )
+    trainer = Trainer(
+        [start],
+        x,
+        x.sign().flatten(),
+        [Recipe(optimizer="gd", learning_rate=0.1, epochs=50, loss="logistic")],
+    )
+    pace = LossPace(trainer)
+    trainer.advance(50)
+    pace.look()
+    assert pace.note == ""

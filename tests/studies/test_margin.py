@@ -20,7 +20,6 @@ from undertow.store.store import Store
 from undertow.studies.kit.claim import Claim, Verdict
 from undertow.studies.kit.made_up import faults
 from undertow.studies.margin import STUDY
-from undertow.studies.margin.curves_of_loss import fallen
 from undertow.studies.margin.table.claims import radii_of_models
 
 GRIDS = {grid.part: grid for grid in STUDY.grids("smoke", "paper")}
@@ -59,12 +58,13 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
         if part == "adversarial":
             normalised = 0.001 if good else 1e6
         if part.startswith("rule"):
-            normalised = 1.0 if (part == "rule-loss-based") == good else 0.1
+            normalised = (1.0 if (part == "rule-loss-based") == good else 0.1) * (1 + time)
         if part in ("monotone", "stationary", "deep-linear", "biased", *(f"rates-{i}" for i in range(1, 5))):
             gap = 0.5 if good else 3.0
             normalised = smoothed + gap * math.log(axes.get("n", 10)) / norm**order
         if part == "biased":
             start["norm"] = lost**0.4 if good else lost * (2 + math.sin(9 * time))
+        shallow = axes["learning_rate"] ** 2 if part == "monotone" else 0.0
         found: Values = {("margins", key): value for key, value in start.items()}
         found |= {
             ("margins", "smoothed"): smoothed,
@@ -75,6 +75,9 @@ def world(good: bool) -> Callable[[str, dict[str, Any], float], Values]:
             ("coordinate-margin", "normalised"): 3.0 if good else 0.1,
             ("hard-margin", "angle"): 1 / log_time if good else 0.2 * log_time**0.1,
             ("hard-margin", "duals"): (1e-3 if good else 0.5) * wobble,
+            ("margin-falls", "total"): 0.0 if good else 0.1 * wobble,
+            ("margin-falls", "deepest"): shallow if good else 0.1 * wobble,
+            ("margin-falls", "count"): 7.0,
             ("direction", "since-start"): 1.0 + time,
             ("direction", "since-last"): (0.05 / (1 + 9 * time) if good else 5.0 * 3**time) * (time > 0),
             ("accuracy", ""): 0.9 - 0.4 * axes.get("share", std),
@@ -172,9 +175,29 @@ def test_figures_are_drawn_from_made_up_records(figure: Any) -> None:
         assert figure.draw(frame).to_dict()
 
 
-def test_a_decrease_is_added_up_and_a_rise_is_not() -> None:
-    table = polars.DataFrame({"seed": [0] * 4, "step": [0, 1, 2, 3], "v": [1.0, 0.5, 3.0, 2.0]})
-    assert fallen(table, "v", by=["seed"])["value"].to_list() == [(0.5 + 1.0) / 2.0]
+def test_decreases_are_judged_where_steps_vanish_and_not_where_they_are_long() -> None:
+    """Totals that go to 0 with η hold, totals that keep their size fail, whatever long steps do."""
+    claim = next(claim for claim in STUDY.claims if claim.id == "M-c")
+    found = {}
+    for name, total in {"vanish": lambda eta: 5 * eta, "stay": lambda eta: 2e-4 + 0 * eta}.items():
+        rows = [
+            {
+                "trial": f"{seed}{eta}",
+                "seed": seed,
+                "learning_rate": eta,
+                "step": 9,
+                "measure": "margin-falls",
+                "key": key,
+            }
+            | {"value": total(eta) if eta < 0.1 else 3.0}
+            for seed in range(10)
+            for eta in (0.01, 0.02, 0.05, 0.2)
+            for key in ("total", "count")
+        ]
+        found[name] = claim.test(polars.DataFrame(rows))
+    assert found["vanish"].verdict == Verdict.HOLDS
+    assert found["stay"].verdict == Verdict.FAILS
+    assert found["stay"].effect == pytest.approx(2e-4)
 
 
 def test_printed_numbers_are_found_where_a_network_was_trained_so_far() -> None:
@@ -186,6 +209,65 @@ def test_printed_numbers_are_found_where_a_network_was_trained_so_far() -> None:
     last = next(number for number in STUDY.published if "model-5" in number.what)
     with pytest.raises(InputError, match="no network was trained"):
         last.ours(frame)
+
+
+def readings(levels: list[float], part: str = "longest") -> list[dict[str, Any]]:
+    """One network looked at at these losses, its margin a millionth and its epoch eight times the depth."""
+    about = [
+        {"trial": part, "part": part, "seed": 0, "step": i, "epoch": int(8 * e)} for i, e in enumerate(levels)
+    ]
+    return [
+        {**row, "measure": measure, "key": key, "value": value}
+        for row, level in zip(about, levels, strict=True)
+        for measure, key, value in (("steps", "log10_loss", -level), ("margins", "normalised", 1e-6 * level))
+    ]
+
+
+def test_a_printed_number_stands_beside_the_reading_nearest_to_its_loss() -> None:
+    """Not beside a mean of readings around it, nor beside a network that stopped short of it."""
+    tens = [10.2, 20.1, *map(float, range(30, 120, 10)), 119.4, 120.1]
+    numbers = {number.what: number for number in STUDY.published}
+    model_4 = numbers["normalised margin of model-4, by ρ^L"]
+    assert model_4.ours(polars.DataFrame(readings(tens))) == pytest.approx([120.1e-6])
+    assert numbers["epochs of model-4"].ours(polars.DataFrame(readings(tens))) == [960.0]
+    with pytest.raises(InputError, match=r"10\^-120.01"):
+        model_4.ours(polars.DataFrame(readings(tens[:-2])))  # as far as 10^-110
+    first = numbers["normalised margin of model-1, by ρ^L"]
+    both = readings([10.1, 15.2], "table") + readings(tens)
+    assert first.ours(polars.DataFrame(both)) == pytest.approx([10.15e-6])  # the nearest of each network
+
+
+def rules(constant: Callable[[int], tuple[float, float]]) -> polars.DataFrame:
+    """Ten seeds by both rules: log₁₀ 𝓛 and γ̄ by epoch, the loss-based one's fitted from epoch 10 on."""
+    both = {"rule-loss-based": lambda epoch: (5.0 - epoch, 0.1 * epoch), "rule-constant": constant}
+    rows = [
+        {
+            "trial": f"{part}{seed}",
+            "part": part,
+            "seed": seed,
+            "step": epoch,
+            "epoch": epoch,
+            "measure": "margins",
+        }
+        | {"key": key, "value": value}
+        for seed in range(10)
+        for part, numbers in both.items()
+        for epoch in (0, 10, 20, 40)
+        for key, value in zip(("log10-loss", "normalised"), numbers(epoch), strict=True)
+    ]
+    return polars.DataFrame(rows)
+
+
+def test_a_network_that_has_not_fitted_says_nothing_about_how_fast_its_margin_grows() -> None:
+    claim = next(claim for claim in STUDY.claims if claim.id == "M-j")
+    with pytest.raises(InputError, match="train longer"):
+        claim.test(rules(lambda epoch: (1.0, -0.5 - epoch)))
+    # From epoch 20 on: 20 epochs, in which the other margin grows by 2, whatever stood before t0.
+    late = claim.test(rules(lambda epoch: (1.0, -9.0) if epoch < 20 else (-1.0, 3.0 + 0.01 * (epoch - 20))))
+    assert late.verdict == Verdict.HOLDS
+    assert late.effect == pytest.approx((2.0 - 0.2) / 2.0)
+    as_fast = claim.test(rules(lambda epoch: (5.0 - epoch, 7.0 + 0.1 * epoch)))
+    assert as_fast.verdict == Verdict.FAILS
 
 
 def radii(part: str, measure: str, models: int, points: int) -> list[dict[str, Any]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from undertow.core.config_errors import shown
 from undertow.core.sections import Count, Section
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ProbeConfig"]
 
 _Words = Literal["epoch", "log", "doublings", "ends", "end"]
+_Moments = Literal["epoch", "log", "doublings"]  # the end's network is kept anyway
 
 
 class ProbeConfig(Section):
@@ -35,13 +36,21 @@ class ProbeConfig(Section):
     The points are the first ``limit`` of the points trained on, or of another ``split`` of the same data, with
     the same normalisation and task. ``examples`` is for how many of them the closest adversarial example of
     the trained network is kept.
+
+    ``keep`` says when the network itself is kept, in the words of ``every`` or a number of steps: with
+    "at 10, 20 decades" as it is where the training loss has passed 10^-10 and 10^-20. The trained one is stored in any
+    case (``Store.trial(id).weights``), these beside it (``.kept``).
     """
+
+    # Without which trials were stored before networks could be kept: then not written, so that no identity changes.
+    UNWRITTEN: ClassVar[tuple[str, ...]] = ("keep",)
 
     measures: tuple[dict[str, Any], ...] = ({"name": "loss", "kind": "auto"},)
     every: _Words | Count | Annotated[str, Field(pattern=LEVELS)] = "epoch"
     limit: Count | None = None
     split: Split | None = None
     examples: Annotated[int, Field(strict=True, ge=0, le=64)] = 0
+    keep: _Moments | Count | Annotated[str, Field(pattern=LEVELS)] | None = None
 
     @field_validator("measures", mode="before")
     @classmethod
@@ -49,6 +58,13 @@ class ProbeConfig(Section):
         if not isinstance(value, list | tuple) or not value:
             raise ValueError(f"{shown(value)} is no list of measures; write e.g. ['stable-rank', 'loss']")
         return tuple(_written_out(each) for each in value)
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = handler(self)
+        return {
+            key: value for key, value in written.items() if key not in self.UNWRITTEN or value is not None
+        }
 
     @property
     def splits(self) -> tuple[Split | None, ...]:

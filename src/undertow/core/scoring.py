@@ -23,6 +23,7 @@ __all__ = [
     "loss_of",
     "margins_of",
     "pair_gaps",
+    "points_for",
     "scores_of",
     "scoring_copy",
     "scoring_network",
@@ -65,7 +66,7 @@ def scoring_network(
     if isinstance(net, nn.Module) and output is None and dtype == torch.float64:
         found = in_double(net)
         with torch.no_grad():
-            first = found(x[:1].double() if x.is_floating_point() else x[:1])
+            first = found(points_for(found, x)[:1])
         if isinstance(first, Tensor):
             return found
     return scoring_copy(net, dtype, output=output)
@@ -81,6 +82,17 @@ def chosen_parameters(net: nn.Module, parameters: Sequence[str]) -> dict[str, Te
     if not chosen:
         raise InputError(f"no parameter begins with {' or '.join(prefixes)}: they are {', '.join(named)}.")
     return chosen
+
+
+def points_for(net: nn.Module, x: Tensor) -> Tensor:
+    """The points on the network's device, in its precision unless they are whole numbers; a sentence where none are."""
+    if not isinstance(x, Tensor) or x.dim() == 0 or len(x) == 0:
+        shape = f"of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+        raise InputError(f"x is {shape}, which holds no points: give a tensor (N, …) with one point or more.")
+    like = next(net.parameters(), None)
+    if like is None:
+        return x
+    return x.to(like) if x.is_floating_point() else x.to(like.device)
 
 
 def scores_of(net: nn.Module, x: Tensor, *, chunk: int | None = None) -> Tensor:
@@ -128,6 +140,11 @@ def margins_of(scores: Tensor, y: Tensor, loss: LossName) -> tuple[Tensor, Tenso
         raise InputError(f"y is {shape}, and there are {len(scores)} points: give one label for each.")
     outputs = scores.shape[1]
     named = loss_of(loss, outputs)
+    if named == "square":
+        raise InputError(
+            "loss = 'square' has no margins: it does not push scores apart. Take 'auto', 'logistic', 'exponential' or "
+            "'bce' for one logit, 'cross-entropy' for several."
+        )
     given = y.to(scores.device)
     if named == "bce" and bool((given == -1).any()):
         given = (given + 1) / 2

@@ -7,6 +7,8 @@ from typing import overload
 
 from torch import Tensor, nn
 
+from undertow.core.errors import InputError
+
 __all__ = ["StackedMembers"]
 
 
@@ -15,7 +17,7 @@ class StackedMembers(Sequence[nn.Module]):
 
     To a measure it is a sequence of networks, each made (by ``network``) when it is asked for. One that would stack
     their weights finds them stacked in ``weights``, and scores that another measure has asked for are computed once,
-    by ``logits``: (N, …) → (M, N, k).
+    by ``logits``: (N, …) → (M, N, k). Whoever trains them also gives ``losses``, of each one on its training set.
 
     >>> import torch
     >>> weight = torch.ones(3, 1, 2)
@@ -31,8 +33,11 @@ class StackedMembers(Sequence[nn.Module]):
         network: Callable[[int], nn.Module],
         weights: Mapping[str, Tensor],
         logits: Callable[[Tensor], Tensor],
+        losses: Callable[[], Tensor] | None = None,
     ) -> None:
         self._size, self._network, self.weights, self._logits = size, network, weights, logits
+        self._losses = losses
+        self._log_loss: Tensor | None = None
         self._scores: list[tuple[Tensor, Tensor]] = []
 
     def scores(self, x: Tensor) -> Tensor:
@@ -42,6 +47,14 @@ class StackedMembers(Sequence[nn.Module]):
                 return scores
         self._scores.append((x, self._logits(x)))
         return self._scores[-1][1]
+
+    def log_loss(self) -> Tensor:
+        """Natural logarithm of each one's mean loss over its training set, (M,) float64; computed once."""
+        if self._log_loss is None:
+            if self._losses is None:
+                raise InputError("these networks are not being trained: they have no training loss.")
+            self._log_loss = self._losses()
+        return self._log_loss
 
     def __len__(self) -> int:
         return self._size

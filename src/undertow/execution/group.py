@@ -24,6 +24,7 @@ from undertow.execution.build import build_recipe, seed_of_data
 from undertow.execution.checkpoint import Workspace
 from undertow.execution.footprint import check_memory
 from undertow.execution.group_members import draw_networks, load_members, origin
+from undertow.execution.kept_networks import KeptNetworks
 from undertow.execution.loss_pace import LossPace
 from undertow.execution.measuring import GroupMeasures
 from undertow.execution.threads import threads_for
@@ -132,8 +133,11 @@ class _Run:
         self.steps = self.trainer.total_steps
         self.measures = GroupMeasures(self.group.trials, self.points, self.trainer)
         self.pace = LossPace(self.trainer)
+        self.kept = KeptNetworks(self.workspace.folder, self.group.trials, self.trainer)
         checkpoint = self.workspace.load()
         if checkpoint is None:
+            self.kept.clear()
+            self.kept.take()
             self.records += self.measures.take(ended=self.ended)
         else:
             state = checkpoint.state
@@ -144,6 +148,7 @@ class _Run:
             self.seconds |= checkpoint.notes["seconds"]
             self.measures.seconds = checkpoint.notes["measuring"]
             self.restarts = checkpoint.notes["restarts"] + 1
+            self.kept.restore(checkpoint.notes.get("kept", {}))
         self.seconds["whole"] += time.monotonic() - self.began
 
     @property
@@ -164,13 +169,16 @@ class _Run:
         began = time.monotonic()
         due = self.measures.next(self.step)
         due = due if self.trainer.revocable else min(due, self.steps)
-        steps = min(self._chunk, due - self.step)
+        keep = self.kept.next(self.step)
+        steps = min(self._chunk, (due if keep is None else min(due, keep)) - self.step)
         self._train(steps)
         elapsed = time.monotonic() - began
         self.seconds["training"] += elapsed
         self.pace.look()
         self._chunk = max(1, min(2 * self._chunk, int(steps * _RESPONSIVE / max(elapsed, 1e-6))))
         # Before any checkpoint can be taken at this step: a checkpoint knows the records of its step.
+        if self.step == keep or self.ended:
+            self.kept.take()
         if self.step == due or self.ended:
             self.records += self.measures.take(ended=self.ended)
         if self.ended:
@@ -200,7 +208,8 @@ class _Run:
                 f"group {self.group.id} was taken over by another process while this one was suspended; "
                 "nothing is lost: the other one goes on from the last checkpoint."
             )
-        notes = {"seconds": self.seconds, "measuring": self.measures.seconds, "restarts": self.restarts}
+        notes: dict[str, Any] = {"seconds": self.seconds, "measuring": self.measures.seconds}
+        notes |= {"restarts": self.restarts, "kept": self.kept.state()}
         remembered = {f"{_REMEMBERED}{name}": tensor for name, tensor in self.measures.state().items()}
         self.workspace.save(self.step, {**self.trainer.state(), **remembered}, notes, bytes(self.records))
 
@@ -227,6 +236,7 @@ class _Run:
                     status=_status(member),
                     provenance={**common, "data": origin(self.datasets[index]), "seeds": seeds},
                     examples=examples.get(index),
+                    kept=self.kept.files(index),
                 )
             )
         self.store.publish(finished, scratch=self.workspace.folder)

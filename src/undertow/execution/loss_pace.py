@@ -12,6 +12,7 @@ from undertow.training import Trainer
 __all__ = ["LossPace"]
 
 _REMEMBERED = 200
+_SECONDS = 0.5
 
 
 class LossPace:
@@ -23,15 +24,15 @@ class LossPace:
     def __init__(self, trainer: Trainer, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._trainer, self._clock = trainer, clock
         self._seen: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
-        self._step = -1
+        self._step, self._looked = -1, -math.inf
         self.note = ""
 
     def look(self) -> None:
-        """Ask the trainer, where it has come to the end of a try; asking costs nothing there."""
+        """Ask the trainer: at the end of a try, where that costs nothing, or where a loss is the goal now and then."""
         trainer = self._trainer
-        if not trainer.revocable or trainer.step == self._step or trainer.step % trainer.steps_per_epoch:
+        if not trainer.apart or trainer.step == self._step or not self._is_time():
             return
-        self._step = trainer.step
+        self._step, self._looked = trainer.step, self._clock()
         losses = [
             loss for loss, runs in zip(trainer.log_loss().tolist(), trainer.running(), strict=True) if runs
         ]
@@ -40,9 +41,23 @@ class LossPace:
         now = self._clock()
         if not self._seen or worst < self._seen[-1][1]:
             self._seen.append((now, worst))
+        self.note = f"log10 L {worst:.2f}{self._tries()}{self._left(now, worst)}"
+
+    def _is_time(self) -> bool:
+        """Without tries a look is a pass over the data, as often as training looks itself and a few times a second."""
+        trainer = self._trainer
+        if trainer.revocable:
+            return trainer.step % trainer.steps_per_epoch == 0
+        return trainer.step - self._step >= trainer.look_every and self._clock() - self._looked >= _SECONDS
+
+    def _tries(self) -> str:
+        """How many tries an epoch takes, where epochs may be taken back."""
+        trainer = self._trainer
+        if not trainer.revocable:
+            return ""
         tries = sum(trainer.tries()) / max(sum(trainer.epochs()), 1)
         spared = f", {100 * trainer.spared / trainer.step:.0f} % of steps spared" if trainer.spared else ""
-        self.note = f"log10 L {worst:.2f}, {tries:.1f} tries per epoch kept{spared}{self._left(now, worst)}"
+        return f", {tries:.1f} tries per epoch kept{spared}"
 
     def _left(self, now: float, worst: float) -> str:
         """The time to the next power of ten, at the pace of the later half of what was seen."""

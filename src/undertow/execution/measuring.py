@@ -13,15 +13,17 @@ from torch import Tensor, nn
 
 from undertow.config.trial import TrialConfig
 from undertow.core.precision import matmul_precision
+from undertow.core.stacked_members import StackedMembers
 from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
-from undertow.measures.reading import Measure, Reading, StackedMeasure, informed
+from undertow.measures.reading import Measure, Reading, StackedMeasure, Tracker, informed
 from undertow.probe.batched import all_preserved, readings_of_members
 from undertow.probe.records import Record
 from undertow.probe.schedule import Schedule
 from undertow.probe.tracking import Tracked, begin_tracking, remembers, restore_all, state_of_all
 from undertow.store.record_files import encode_all
 from undertow.training import Trainer
+from undertow.training.taken import StepTaken
 
 __all__ = ["GroupMeasures"]
 
@@ -106,15 +108,27 @@ class GroupMeasures:
     def observe(self) -> None:
         """Tell the measures with a memory what became of the last step; called after every one."""
         self._trainer.show()
-        steps = self._trainer.taken()
+        steps, networks = self._trainer.taken(), self._trainer.together(self._network)
         for measure in self._measures:
+            shown: dict[int, tuple[Tracker, StepTaken]] = {}
             for index, (own, taken) in enumerate(zip(measure, steps, strict=True)):
                 if isinstance(own, Tracked) and own.observes and taken is not None:
                     if not taken.accepted:
                         own.tracker.restore(self._before[id(own)])
-                    own.tracker.observe(self._network(index), taken)
+                    shown[index] = own.tracker, taken
+            self._show_step(shown, networks)
         if self._trainer.revocable and self._trainer.step % self._trainer.steps_per_epoch == 0:
             self._remember()
+
+    def _show_step(self, shown: Mapping[int, tuple[Tracker, StepTaken]], networks: StackedMembers) -> None:
+        """A step to one measure's trackers, by their members: at once where they can take it so."""
+        trackers = [tracker for tracker, _ in shown.values()]
+        batched = getattr(trackers[0], "observe_batched", None) if trackers else None
+        if batched is not None:
+            batched(trackers, networks, list(shown))
+            return
+        for index, (tracker, taken) in shown.items():
+            tracker.observe(self._network(index), taken)
 
     def _remember(self) -> None:
         """Keep what the trackers know at the beginning of a try, for those whose network goes back there."""

@@ -72,6 +72,7 @@ MEASURES = MeasureRegistry(
     Listed("kkt-network", "undertow.measures.kkt_network:KktNetwork"),
     Listed("margin-ends", "undertow.measures.margin_ends:MarginEnds"),
     Listed("margins", "undertow.measures.margins:Margins"),
+    Listed("margin-falls", "undertow.measures.margin_falls:MarginFalls"),
     Listed("direction", "undertow.measures.weight_direction:DirectionOfWeights"),
     Listed("rank-proof", "undertow.measures.rank_proof:RankProof"),
     Listed(

@@ -8,14 +8,21 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
+from undertow.core.called_with import called_with
 from undertow.core.scoring import as_rows, chosen_parameters, double_copy
 
 __all__ = ["HomogeneityResult", "homogeneity", "homogeneity_of", "homogeneity_order"]
 
-_FACTORS = (0.5, 2.0, 3.0)  # at which f(cθ) is compared with c^L f(θ)
-_FAR = (2.0**24, 2.0**25)  # between which the order of a network that is only nearly homogeneous is read
+_FACTORS = (
+    0.5,
+    2.0,
+    3.0,
+)  # at which f(cθ) is compared with c^L f(θ), or at 1/c where f(cθ) is no number any more
+# Between 2^k and 2^(k+1) the order of a network that is only nearly homogeneous is read: the first k at which both ends
+# are numbers. Thirty layers have 2^750 at k = 25, and no room for that where their weights are large already.
+_FAR = (24, 20, 16, 12, 8, 4, 2, 1, 0, -1)
+_SMALLEST, _LARGEST = 1e-280, 1e300  # scores between which nothing is lost at either end of float64
 _POINTS = 32
 _CLOSE = 1e-6
 
@@ -59,17 +66,18 @@ def homogeneity_of(net: nn.Module, x: Tensor, *, parameters: Sequence[str] = ())
     """The same of a network that is already a copy in float64."""
     scaled = _scaling(net, x, parameters)
     here = scaled(1.0)
-    size = float(torch.linalg.vector_norm(here))
-    if not 0 < size < math.inf:
-        word = "zero" if size == 0 else "not finite"
+    largest = _largest(here)
+    if not 0 < largest < math.inf:
+        word = "zero" if largest == 0 else "not finite"
         return HomogeneityResult(
             math.nan, math.inf, f"The scores are {word} at the points asked, so no order can be measured."
         )
-    order = _power(scaled, *_FAR)
+    order = _order(scaled)
     deviation = math.inf
     if math.isfinite(order):
-        gaps = [torch.linalg.vector_norm(scaled(c) / c**order - here) / size for c in _FACTORS]
-        deviation = float(torch.stack(gaps).max())
+        here = here / largest
+        gaps = [torch.linalg.vector_norm(_compared(scaled, c, order, largest) - here) for c in _FACTORS]
+        deviation = float(torch.stack(gaps).max() / torch.linalg.vector_norm(here))
         deviation = math.inf if math.isnan(deviation) else deviation
     return HomogeneityResult(order, deviation, _sentence(net, order, deviation))
 
@@ -80,7 +88,7 @@ def homogeneity_order(net: nn.Module, x: Tensor, *, parameters: Sequence[str] = 
     >>> homogeneity_order(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).double(), torch.eye(2).double())
     2.0
     """
-    return _power(_scaling(net, x, parameters), *_FAR)
+    return _order(_scaling(net, x, parameters))
 
 
 def _scaling(net: nn.Module, x: Tensor, parameters: Sequence[str]) -> Callable[[float], Tensor]:
@@ -91,26 +99,59 @@ def _scaling(net: nn.Module, x: Tensor, parameters: Sequence[str]) -> Callable[[
     def scaled(factor: float) -> Tensor:
         weights = {name: parameter * factor for name, parameter in chosen.items()}
         with torch.no_grad():
-            return as_rows(functional_call(net, weights, (points,)), len(points)).double()
+            return as_rows(called_with(net, weights, points), len(points)).double()
 
     return scaled
 
 
-def _power(scaled: Callable[[float], Tensor], low: float, high: float) -> float:
-    """d log‖f(cθ)‖/d log c between two factors, as a whole number where it is one within a thousandth."""
-    small, large = (float(torch.linalg.vector_norm(scaled(c))) for c in (low, high))
-    if not (0 < small < math.inf and 0 < large < math.inf):
+def _order(scaled: Callable[[float], Tensor]) -> float:
+    """d log‖f(cθ)‖/d log c for large c, as a whole number where it is one within a thousandth."""
+    for power in _FAR:
+        slope = _power(scaled(2.0**power), scaled(2.0 ** (power + 1)))
+        if slope is not None:
+            break
+    else:
         return math.nan
-    slope = math.log(large / small) / math.log(high / low)
     nearest = round(slope)
     if abs(slope - nearest) < 1e-3:
         return float(nearest) if nearest > 0 else math.nan
     return slope if slope > 1e-3 else math.nan
 
 
+def _power(small: Tensor, large: Tensor) -> float | None:
+    """log₂ of the ratio of two sizes; None where one of them is near an end of float64."""
+    sizes = _largest(small), _largest(large)
+    if not all(_SMALLEST < size < _LARGEST for size in sizes):
+        return None
+    # Norms relative to the largest score: the square of one may be infinite.
+    norms = [float(torch.linalg.vector_norm(f / size)) for f, size in zip((small, large), sizes, strict=True)]
+    return math.log2(sizes[1] / sizes[0]) + math.log2(norms[1] / norms[0])
+
+
+def _compared(scaled: Callable[[float], Tensor], factor: float, order: float, unit: float) -> Tensor:
+    """f(cθ)/c^L in a unit; at 1/c where f(cθ) is near an end of float64."""
+    found = scaled(factor)
+    if not _SMALLEST < _largest(found) < _LARGEST:
+        factor = 1 / factor
+        found = scaled(factor)
+    relative: Tensor = found / unit / factor**order
+    return relative
+
+
+def _largest(scores: Tensor) -> float:
+    """The largest |score|; infinite where one is not finite."""
+    size = float(scores.abs().max()) if scores.numel() else 0.0
+    return size if math.isfinite(size) else math.inf
+
+
 def _sentence(net: nn.Module, order: float, deviation: float) -> str:
     if deviation <= _CLOSE:
-        return f"f(cθ) = c^{order:g} f(θ) to {deviation:.1g}."
+        fresh = _fresh_norms(net)
+        caveat = (
+            f" So it is while BatchNorm has seen no data ({', '.join(fresh)}: means of 0 and variances of 1); "
+            "afterwards the network is not homogeneous: measure it trained."
+        )
+        return f"f(cθ) = c^{order:g} f(θ) to {deviation:.1g}.{caveat if fresh else ''}"
     causes = _causes(net)
     why = f" ({'; '.join(causes)})" if causes else ""
     if math.isnan(order):
@@ -123,6 +164,19 @@ def _sentence(net: nn.Module, order: float, deviation: float) -> str:
         f"between c = 1/2 and 3. Margins, support set and loss stand; what is divided by ρ^{order:g} depends on the "
         "scale of the weights, and compares networks only where their norms are large."
     )
+
+
+def _fresh_norms(net: nn.Module) -> list[str]:
+    """BatchNorms whose statistics are those that they were made with."""
+    return [
+        name
+        for name, module in net.named_modules()
+        if isinstance(module, nn.modules.batchnorm._BatchNorm)
+        and module.running_mean is not None
+        and module.running_var is not None
+        and not bool(module.running_mean.any())
+        and bool((module.running_var == 1).all())
+    ]
 
 
 def _causes(net: nn.Module) -> list[str]:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
+from undertow.core.called_with import called_with
 from undertow.core.pulled_back import pulled_back
 from undertow.core.scoring import as_rows, slices
 from undertow.measures.kink_slopes import KinkSlopes, find_kinks, kinked_modules, record_inputs
@@ -78,7 +78,7 @@ def _steepest(
         arriving, _ = _forward(gradients, slopes, x, left, lower)
         leaving = _backward(gradients, slopes, x, q_slopes, name)
         up = arriving[name] * leaving > 0
-        best = torch.where(up, 1.0, lower[name]).to(x)
+        best = torch.where(up, 1.0, lower[name]).to(leaving)
         changed = torch.where(slopes.at[name], best, slopes.slope[name])
         slopes = KinkSlopes(slopes.at, {**slopes.slope, name: changed})
     return slopes, along(gradients, Pairs(pairs.points, pairs.rivals, slopes), left)
@@ -102,7 +102,7 @@ def _forward(
     net = gradients.net
     leaves = {name: weight.clone().requires_grad_() for name, weight in gradients.weights.items()}
     with torch.enable_grad(), slopes.on(net), record_inputs(net, modules) as kept:
-        scores = as_rows(functional_call(net, leaves, (x,)), len(x))
+        scores = as_rows(called_with(net, leaves, x), len(x))
     moving = {name: z for name, z in kept.items() if z.requires_grad}
     *arriving, tangent = derivatives_along([*moving.values(), scores], leaves, vector)
     still = {name: torch.zeros_like(z) for name, z in kept.items()}

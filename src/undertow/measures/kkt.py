@@ -14,11 +14,13 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.losses import log_loss_gradient
 from undertow.core.outputs import OutputChoice
+from undertow.core.plain_attention import plain_attention
 from undertow.core.scoring import (
     LossName,
     chosen_parameters,
     margins_of,
     pair_gaps,
+    points_for,
     scores_of,
     scoring_copy,
 )
@@ -43,7 +45,8 @@ _METHODS = ("gram", "dense")
 class KktResult:
     """Residuals of the KKT conditions of (P): min ½‖θ‖² such that s_y(x_n) − s_j(x_n) ≥ 1 for all n and j ≠ y.
 
-    All are unchanged when a homogeneous network is scaled. Without ``feasible`` the rest means nothing.
+    Residual and slackness are unchanged when a homogeneous network is scaled; the misalignment is not, since the loss
+    weighs points by the size of their margins. Without ``feasible`` the rest means nothing.
     """
 
     residual: float
@@ -139,7 +142,8 @@ def kkt(
         raise InputError(
             f"limit = {limit!r} and max_rounds = {max_rounds!r} must be 1 or more, kinks = {kinks!r} 0 or more."
         )
-    copied, points = scoring_copy(net, output=output), x.double() if x.is_floating_point() else x
+    copied = scoring_copy(net, output=output)
+    points = points_for(copied, x)
     theta = chosen_parameters(copied, parameters)
     if not any(bool(weight.any()) for weight in theta.values()):
         raise ModelError("every parameter is zero: there is no direction to test.")
@@ -148,19 +152,20 @@ def kkt(
     if not bool(torch.isfinite(scores).all()):
         raise ModelError("the network gives scores that are not finite: it diverged, or is too large.")
     signs = None if named == "cross-entropy" else (2 * labels - 1 if named == "bce" else labels)
-    gradients = PairGradients(
-        copied, points, labels=labels if signs is None else None, signs=signs, names=list(theta)
-    )
-    descent = gradients.combined(-log_loss_gradient(scores, labels, named))
-    norm = as_weight_norm(weight_norm)
-    if norm != "2":
-        gaps = pair_gaps(scores, labels, named)
-        solved = _Solved(*in_norm(gradients, gaps, theta, norm, kinks=kinks))
-    elif method == "dense":
-        solved = _dense(copied, points, labels, loss=named, outputs=scores.shape[1], names=list(theta))
-    else:
-        gaps = pair_gaps(scores, labels, named)
-        solved = _gram(gradients, gaps, theta, limit=limit, kinks=kinks, max_rounds=max_rounds)
+    with plain_attention():
+        gradients = PairGradients(
+            copied, points, labels=labels if signs is None else None, signs=signs, names=list(theta)
+        )
+        descent = gradients.combined(-log_loss_gradient(scores, labels, named))
+        norm = as_weight_norm(weight_norm)
+        if norm != "2":
+            gaps = pair_gaps(scores, labels, named)
+            solved = _Solved(*in_norm(gradients, gaps, theta, norm, kinks=kinks))
+        elif method == "dense":
+            solved = _dense(copied, points, labels, loss=named, outputs=scores.shape[1], names=list(theta))
+        else:
+            gaps = pair_gaps(scores, labels, named)
+            solved = _gram(gradients, gaps, theta, limit=limit, kinks=kinks, max_rounds=max_rounds)
     smallest = float(solved.margins.min())
     carried = float((solved.multipliers * solved.gaps).sum())
     excess = float((solved.multipliers * (solved.gaps - solved.margins.min())).sum())

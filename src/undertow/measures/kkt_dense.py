@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from scipy.optimize import nnls
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
+from undertow.core.called_with import called_with
 from undertow.core.losses import Loss
 
 __all__ = ["DenseMultipliers", "dense_multipliers"]
@@ -40,7 +41,7 @@ def dense_multipliers(
     signs = labels if loss in ("logistic", "exponential") else 2 * labels - 1
 
     def margin(weights: dict[str, Tensor], sample: Tensor, label: Tensor) -> Tensor:
-        scores: Tensor = functional_call(net, {**fixed, **weights}, (sample[None],))[0]
+        scores: Tensor = called_with(net, {**fixed, **weights}, sample[None])[0]
         if outputs == 1:
             return scores[0] * label
         own = torch.arange(outputs, device=scores.device) == label

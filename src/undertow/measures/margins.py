@@ -17,13 +17,14 @@ from undertow.core.scoring import (
     LossName,
     chosen_parameters,
     margins_of,
+    points_for,
     scores_of,
     scoring_copy,
     scoring_network,
 )
 from undertow.core.sections import NonNegative, Text
 from undertow.core.status import Status
-from undertow.measures.homogeneity import homogeneity_of
+from undertow.measures.homogeneity import HomogeneityResult, homogeneity_of
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, labels_for
 from undertow.theory.weight_norms import as_weight_norm
@@ -52,7 +53,10 @@ class MarginsResult:
     normalised: float
     """γ̄ = q_min/ρ^L."""
     by_layers: float
-    """q_min/∏_k ‖W_k‖_F over the layers, the first one's norm with its bias."""
+    """q_min/∏_k ‖W_k‖_F over the layers, the first one's norm with its bias.
+
+    Of a homogeneous network there must be as many factors as its order: weights that are used twice count twice, and
+    where a module holds several layers' weights each tensor is a factor. NaN where no such product has L factors."""
     smoothed: float
     """γ̃ = ρ^-L ℓ⁻¹(𝓛), 𝓛 the loss summed over the points; never above γ̄."""
     log_loss: float
@@ -116,7 +120,7 @@ def margins(
     if tolerance < 0:
         raise InputError(f"tolerance = {tolerance!r} must be 0 or more.")
     copied = scoring_network(net, x, dtype, output=output)
-    points = x.to(next(copied.parameters())) if x.is_floating_point() else x
+    points = points_for(copied, x)
     chosen = chosen_parameters(copied, parameters)
     scores = scores_of(copied, points, chunk=chunk).double()
     if not bool(torch.isfinite(scores).all()):
@@ -131,7 +135,7 @@ def margins(
     wide = points.double() if points.is_floating_point() else points
     scaling = homogeneity_of(exact, wide, parameters=parameters)
     log_scale = scaling.order * math.log(norm) if norm > 0 else math.nan
-    layers = [math.log(each) if each > 0 else -math.inf for each in layer_norms(copied).values()]
+    layers, remark = _log_layers(copied, list(chosen), scaling)
     return MarginsResult(
         value=value,
         smallest=smallest,
@@ -139,13 +143,13 @@ def margins(
         homogeneous=scaling.homogeneous,
         norm=norm,
         normalised=_divided(smallest, log_scale),
-        by_layers=_divided(smallest, sum(layers)),
+        by_layers=_divided(smallest, layers),
         smoothed=_divided(smoothed_gap(log_loss, named), log_scale),
         log_loss=log_loss,
         support=torch.nonzero(value <= smallest + tolerance * abs(smallest)).flatten(),
         loss=named,
         status=Status.EXACT if dtype == torch.float64 else Status.HEURISTIC,
-        sentence=scaling.sentence,
+        sentence=f"{scaling.sentence}{remark}",
     )
 
 
@@ -179,6 +183,33 @@ def layer_norms(net: nn.Module) -> dict[str, float]:
         if counted:
             norms[name] = _norm(counted)
     return norms
+
+
+def _log_layers(net: nn.Module, chosen: Sequence[str], scaling: HomogeneityResult) -> tuple[float, str]:
+    """log ∏ ‖W_k‖_F, and where a homogeneous network has no such product with L factors NaN and why."""
+    norms = layer_norms(net)
+    if not scaling.homogeneous:
+        return _log_product(norms.values()), ""
+    # A module that the network names twice, and so calls twice, is a factor under either name.
+    first = {id(module): name for name, module in net.named_modules()}
+    uses = [first[id(module)] for _, module in net.named_modules(remove_duplicate=False)]
+    asked = {*chosen, *(name.rpartition(".")[0] for name in chosen)}
+    for factors in (
+        list(norms.items()),
+        [(name, norms[name]) for name in uses if name in norms],
+        [(name, _norm([p])) for name, p in net.named_parameters()],
+    ):
+        # Scaling what was asked for scales the product by as many factors as it is in.
+        if sum(name in asked for name, _ in factors) == round(scaling.order):
+            return _log_product(norm for _, norm in factors), ""
+    return math.nan, (
+        f" Its {len(norms)} modules with weights are not the {scaling.order:g} factors of its order, so that a "
+        "product of their norms would depend on the scale: by_layers is left out, normalised stands."
+    )
+
+
+def _log_product(norms: Iterable[float]) -> float:
+    return sum(math.log(norm) if norm > 0 else -math.inf for norm in norms)
 
 
 def _norm(tensors: Iterable[Tensor]) -> float:

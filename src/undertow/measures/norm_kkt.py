@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from undertow.core.scoring import chosen_parameters, in_double, margins_of, pair_gaps, scores_of
+from undertow.core.plain_attention import plain_attention
+from undertow.core.scoring import chosen_parameters, in_double, margins_of, pair_gaps, points_for, scores_of
 from undertow.core.sections import NonNegative, Text
 from undertow.core.status import Status
 from undertow.measures.named_measure import NamedMeasure
@@ -66,7 +67,8 @@ class NormKkt(NamedMeasure):
     kinks: NonNegative = 0.0
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
-        copied, points = in_double(net), x.double()
+        copied = in_double(net)
+        points = points_for(copied, x)
         theta = chosen_parameters(copied, self.parameters)
         scores = scores_of(copied, points)
         values, labels, named = margins_of(scores, labels_for(self, y), "auto")
@@ -83,7 +85,8 @@ class NormKkt(NamedMeasure):
         )
         for norm in WEIGHT_NORMS:
             if norm in self.norms:
-                found = stationarity_of(gradients, rivals, theta, norm, kinks=self.kinks)
+                with plain_attention():
+                    found = stationarity_of(gradients, rivals, theta, norm, kinks=self.kinks)
                 yield f"total:{norm}", found.total, found.error
                 yield f"residual:{norm}", found.residual, None
                 yield f"slackness:{norm}", found.slackness, None

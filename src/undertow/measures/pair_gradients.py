@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
+from undertow.core.called_with import called_with
 from undertow.core.pulled_back import pulled_back
 from undertow.core.scoring import as_rows, chunk_for, slices
 from undertow.measures.gradient_factors import GradientFactor, factor_of_layer
@@ -77,10 +79,15 @@ class PairGradients:
         self._calls = count_calls(net, x[:1])
         with torch.no_grad():
             self._outputs = as_rows(net(x[:1]), 1).shape[1]
+        # A layer that shares a parameter with another one has only a part of its gradient.
+        uses = Counter(id(p) for _, p in net.named_parameters(remove_duplicate=False))
         self._layers = {
             name: module
             for name, module in net.named_modules()
-            if self._calls.get(name) == 1 and _is_plain(module) and self._own(name, module)
+            if self._calls.get(name) == 1
+            and _is_plain(module)
+            and self._own(name, module)
+            and all(uses[id(p)] == 1 for p in module.parameters())
         }
         covered = {full for name, module in self._layers.items() for full in self._own(name, module)}
         self._rest = [name for name in self.weights if name not in covered]
@@ -117,7 +124,7 @@ class PairGradients:
         with torch.enable_grad(), ExitStack() as stack:
             if kinks is not None:
                 stack.enter_context(kinks.on(self.net))
-            scores = as_rows(functional_call(self.net, leaves, (x,)), len(x))
+            scores = as_rows(called_with(self.net, leaves, x), len(x))
             # A sum, and not `grad_outputs`, for which torch first imports sympy: half a second.
             found = torch.autograd.grad((scores * slopes).sum(), list(leaves.values()), allow_unused=True)
         for name, gradient in zip(leaves, found, strict=True):
@@ -132,7 +139,7 @@ class PairGradients:
         """The scores' derivatives along v at the points x, (B, k)."""
         leaves = {name: weight.clone().requires_grad_() for name, weight in self.weights.items()}
         with torch.enable_grad():
-            scores = as_rows(functional_call(self.net, leaves, (x,)), len(x))
+            scores = as_rows(called_with(self.net, leaves, x), len(x))
         return derivatives_along([scores], leaves, vector)[0]
 
     def of_pairs(self, derivatives: Tensor) -> Tensor:
@@ -148,7 +155,7 @@ class PairGradients:
         if self._labels is None:
             assert self._signs is not None
             return self._signs[pairs.points, None]
-        slopes = self.x.new_zeros(len(pairs), self._outputs)
+        slopes = next(iter(self.weights.values())).new_zeros(len(pairs), self._outputs)  # x may be token ids
         slopes[rows, self._labels[pairs.points]] = 1.0
         slopes[rows, pairs.rivals] -= 1.0
         return slopes
@@ -206,7 +213,8 @@ class PairGradients:
             scores = as_rows(self.net(self.x[pairs.points]), len(pairs))
             slopes = self.score_slopes(pairs)
             names = list(outputs)
-            found = pulled_back([scores], [outputs[n] for n in names], [slopes])
+            # Without a plain layer, where all parameters are the root's own, the dense rest below is everything.
+            found = pulled_back([scores], [outputs[n] for n in names], [slopes]) if names else []
         factors = {}
         for name, delta in zip(names, found, strict=True):
             known = torch.zeros_like(outputs[name]) if delta is None else delta
@@ -231,7 +239,7 @@ class PairGradients:
         }
 
         def margin(weights: dict[str, Tensor], sample: Tensor, slope: Tensor) -> Tensor:
-            scores: Tensor = functional_call(self.net, weights, (sample[None],))
+            scores: Tensor = called_with(self.net, weights, sample[None])
             return (scores.reshape(-1) * slope).sum()
 
         with torch.enable_grad():

@@ -95,7 +95,9 @@ class Tracker(Protocol):
 
     A tracker that remembers the start or its own readings alone has ``observes = False`` and is not shown the steps.
     One with a static ``batched(trackers, networks, x, y)`` reads several networks at once, as a
-    :class:`MemberMeasure` does.
+    :class:`MemberMeasure` does. One with a static ``observe_batched(trackers, networks, members)`` is shown a step of
+    several at once in place of ``observe``: ``networks`` are all of a group as :class:`StackedMembers`, the
+    trackers those of ``members``.
     """
 
     def observe(self, net: nn.Module, taken: StepTaken) -> None:

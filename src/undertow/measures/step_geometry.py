@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
+from undertow.core.called_with import called_with
 from undertow.core.errors import InputError
 from undertow.core.losses import log_mean_loss
 from undertow.core.scoring import as_rows, double_copy, margins_of
@@ -79,7 +79,7 @@ def log_gradient(net: nn.Module, x: Tensor, y: Tensor) -> tuple[float, Tensor]:
     weights = {name: weight.detach().requires_grad_() for name, weight in copied.named_parameters()}
     points = x.double() if x.is_floating_point() else x
     with torch.enable_grad():
-        scores = as_rows(functional_call(copied, weights, (points,)), len(x))
+        scores = as_rows(called_with(copied, weights, points), len(x))
         _, labels, named = margins_of(scores.detach(), y, "auto")
         log_loss = log_mean_loss(scores, labels, named).sum()
         slopes = torch.autograd.grad(log_loss, list(weights.values()))

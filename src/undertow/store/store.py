@@ -5,9 +5,9 @@
     RUNS/
       studies/NAME.VARIANT.SCALE….json  a study, or a part of one: configuration and trials (kept twice)
       trials/ID/                        a finished trial: config.json, provenance.json, records.jsonl, status.json,
-                                        manifest.json; where they are kept, weights.safetensors and
-                                        examples.safetensors
-      work/GROUP/                       a group in progress: checkpoints and the records so far
+                                        manifest.json; where they are kept, weights.safetensors,
+                                        examples.safetensors and kept-step….safetensors, networks on the way
+      work/GROUP/                       a group in progress: checkpoints, records and kept networks so far
       failures/GROUP.txt                why a group failed, until it finishes after all
       locks/                            who is working on what
       damaged/                          trials that failed their checksums, moved out of the way

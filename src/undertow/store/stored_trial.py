@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.core.canonical import digest, dumps, seal
 from undertow.core.errors import StoreError
 from undertow.probe.records import Record
+from undertow.store.kept_network import KeptNetwork, kept_networks
 from undertow.store.record_files import parse
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ class StoredTrial:
         return unpack(self.files["weights.safetensors"], Path(self.id) / "weights.safetensors")
 
     @property
+    def kept(self) -> list[KeptNetwork]:
+        """The networks on the way that the probe's ``keep`` asked for, in the order of their steps."""
+        return kept_networks(self.id, self.files)
+
+    @property
     def examples(self) -> Examples | None:
         """Points and their closest adversarial examples, where the trial was told to keep some."""
         from undertow.adversary.examples import read_examples  # torch too
@@ -83,6 +89,7 @@ class FinishedTrial:
     status: Mapping[str, Any]
     provenance: Mapping[str, Any]
     examples: bytes | None = None
+    kept: Mapping[str, bytes] = field(default_factory=dict)
 
     def files(self) -> dict[str, bytes]:
         """The folder's files, the manifest with their checksums included."""
@@ -96,5 +103,6 @@ class FinishedTrial:
             files["weights.safetensors"] = self.weights
         if self.examples is not None:
             files["examples.safetensors"] = self.examples
+        files |= self.kept
         checksums = {name: digest(data) for name, data in files.items()}
         return {**files, "manifest.json": seal({"trial": self.config.digest, "files": checksums})}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadableStore"]
 
-_HEAVY = "weights.safetensors"
+_HEAVY = re.compile(r"(weights|kept-.*)\.safetensors")
 
 
 class ReadableStore(Store):
@@ -76,5 +77,7 @@ class ReadableStore(Store):
 
 
 def _light(trial: StoredTrial) -> StoredTrial:
-    files: Mapping[str, bytes] = {name: data for name, data in trial.files.items() if name != _HEAVY}
+    files: Mapping[str, bytes] = {
+        name: data for name, data in trial.files.items() if not _HEAVY.fullmatch(name)
+    }
     return StoredTrial(trial.id, files)

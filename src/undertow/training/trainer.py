@@ -206,7 +206,8 @@ class Trainer:
         """All members as they were last shown, for measures that read them at once; ``one`` of them, shared."""
         whole, room = self._whole, self._step.samples_at_once
         one = partial(self.network, shared=True) if one is None else one
-        return StackedMembers(whole.size, one, whole.weights, lambda x: whole.logits_in_parts(x, room))
+        logits = partial(whole.logits_in_parts, largest=room)
+        return StackedMembers(whole.size, one, whole.weights, logits, self.log_loss)
 
     def show(self) -> None:
         """Bring networks that were given out as ``shared`` to where their members are."""

@@ -7,16 +7,16 @@ recorded, and are refused: on another sample the network may compute something e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
+
+from undertow.core.plain_attention import plain_attention
 
 __all__ = ["Recorded", "UnreadableError", "record"]
 
@@ -72,18 +72,6 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
 
-@contextmanager
-def _plain_attention() -> Iterator[None]:
-    """Attention computed step by step, not by one fused operation."""
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with sdpa_kernel(SDPBackend.MATH):
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
-
-
 def record(
     function: Callable[[Tensor], Tensor], sample: Tensor
 ) -> tuple[Tensor, Tensor, list[Recorded], list[Any]]:
@@ -96,7 +84,7 @@ def record(
     start = sample.detach().clone()
     recorder = _Recorder(start)
     functional = torch.func.functionalize(function, remove="mutations")
-    with torch.no_grad(), _plain_attention(), recorder:
+    with torch.no_grad(), plain_attention(), recorder:
         result = functional(start)
     if not isinstance(result, Tensor):
         raise UnreadableError("it does not return one tensor")

@@ -10,7 +10,7 @@ import polars
 from undertow.core.errors import InputError
 from undertow.studies.kit.readings import interpolated, measured, side_by_side
 
-__all__ = ["against_loss", "fallen", "levelled", "with_power_law", "with_time"]
+__all__ = ["SMALL_LOSS", "against_loss", "levelled", "with_power_law", "with_time"]
 
 _LEVELS = tuple(10 ** (place / 20) for place in range(-6, 81))
 SMALL_LOSS = math.log10(math.log(2))
@@ -71,10 +71,3 @@ def levelled(table: polars.DataFrame, *kinds: str, within: Sequence[str] = ()) -
         .agg(polars.col("value").mean())
         .sort(*kinds, "fallen", "seed")
     )
-
-
-def fallen(table: polars.DataFrame, value: str, *, by: Sequence[str]) -> polars.DataFrame:
-    """How much ``value`` has gone down in all, Σ max(v_before − v_after, 0), relative to where it ends."""
-    down = (-polars.col(value).diff()).clip(lower_bound=0).sum()
-    last = polars.col(value).last().abs()
-    return table.sort(*by, "step").group_by(by, maintain_order=True).agg(value=down / last)

@@ -18,7 +18,11 @@ __all__ = ["CLAIMS", "beside_robust", "radii_over_training", "slopes_of_radii"]
 _FRAGILE, _NEARLY, _AVERAGED = 0.5, 0.1, 0.95
 _OURS = "Li 2024 talk, Robustness, against Frei et al. 2023 and Vardi et al. 2022 (ours)"
 CLAIMS = Claims(_OURS, figure="radius-by-loss")
-beside = partial(CLAIMS.add, parts=("clusters-trained", "robust"))
+_KINKS = (
+    "the line is the first one; residuals were taken with slopes free within 1e-6 of a kink at first, less than a step "
+    "puts between a unit and its kink, and then within 1e-2"
+)
+beside = partial(CLAIMS.add, parts=("clusters-trained", "robust"), hindsight=_KINKS)
 
 
 @CLAIMS.add(
@@ -38,10 +42,11 @@ def helps(frame: polars.DataFrame) -> Finding:
 def fragile(frame: polars.DataFrame) -> Finding:
     """Per seed the radius at the end over f_robust's, at the largest k."""
     last = beside_robust(frame)
-    most = largest(last, "k")
+    most, near = largest(last, "k"), last.filter(polars.col("residual") < _NEARLY)
     note = [
         f"effect: exact radius over f_robust's at the end, largest k; KKT residual {mean(last['residual']):.2g}",
         f"all k: {by_value(last, 'k', value='ratio')}",
+        f"of nearly KKT points alone: {by_value(near, 'k', value='ratio')}" if len(near) else "",
     ]
     return verdict(most, "ratio", below=_FRAGILE, within=POSITIVE, note=note)
 
@@ -57,14 +62,27 @@ def onset(frame: polars.DataFrame) -> Finding:
     if near.is_empty():
         raise InputError("no network is fragile: its radius stays above half of f_robust's")
     first = near.group_by(by, maintain_order=True).agg(polars.col("residual", "fallen").first())
+    point = both.filter(polars.col("residual") < _NEARLY).group_by(by).agg(polars.col("fallen").min())
+    dates = per_seed(point, "fallen") if len(point) else []
     early = first.with_columns(value=(polars.col("residual") < _NEARLY).cast(polars.Float64))
     every = set(frame["seed"].unique().to_list()) - set(early["seed"].unique().to_list())
     note = (
         f"effect: share of fragile networks whose residual is below {_NEARLY:g} when their radius first is below half "
         f"of f_robust's; that is at a mean loss of 10^-{mean(first['fallen']):.2g}, with a residual of "
-        f"{mean(first['residual']):.2g}; seeds without a fragile network: {len(every)}"
+        f"{mean(first['residual']):.2g}; seeds without a fragile network: {len(every)}; nearly KKT points: "
+        f"{len(point)} of {both.select(by).n_unique()} networks"
     )
+    if dates:
+        from_here = mean(polars.Series(dates))
+        note += f", in the mean from 10^-{from_here:.3g} on, {_earlier(first, point, by)}"
     return verdict(early, above=0.5, within=SHARE, note=note)
+
+
+def _earlier(fragile: polars.DataFrame, point: polars.DataFrame, by: list[str]) -> str:
+    """Of networks that come to be both, how many were fragile before they were nearly KKT points."""
+    both = fragile.join(point, on=by, suffix="_point")
+    before = both.filter(polars.col("fallen") < polars.col("fallen_point")).height
+    return f"of {both.height} that are both {before} were fragile first"
 
 
 @CLAIMS.add(
@@ -87,6 +105,7 @@ def averaged(frame: polars.DataFrame) -> Finding:
     "Margin and radius can disagree: there is a network with a smaller normalised margin and a larger radius.",
     source="Li 2024 talk, Margin and Robustness",
     figure="margin-and-radius",
+    hindsight=None,
 )
 def disagree(frame: polars.DataFrame) -> Finding:
     """Per seed the share of trained networks that f_robust beats in radius while its normalised margin is smaller."""

@@ -25,18 +25,27 @@ _SIZES = by_scale(
 )
 
 
+_KINKS = 1e-2
+"""Within this share of a unit's largest input its slope is free: a step over ρ is 1e-2 at 10^-10, 2e-3 at 10^-300.
+
+Units that the flow holds at their kink lie a step beside it; freed within less, they would keep a one-sided slope and
+the residual with it.
+"""
+
+
 def _narrow(scale: Scale, data: dict[str, Any], *, fixed: bool, grid: dict[str, Any]) -> dict[str, Any]:
     """Steps of one length along −∇log 𝓛, the head trained or as it was: of order two, or one."""
     size = _SIZES[scale]
     trained = {"parameters": ["hidden"]} if fixed else {}
     radii = {"name": "point-radii", "exact": True, "attack": False, "limit": size.points}
+    kkt = {"name": "kkt", "method": "gram", "kinks": _KINKS, **trained}
     steps = {"optimizer": "normalised-gd", "learning_rate": size.length}
     return {
         "data": data,
         "model": two_layer(8, size.starts[0], head="balanced-signs", bias="hidden"),
         "training": down_log_loss(size.epochs, size.stop, **steps, frozen=["output.weight"] * fixed),
         "probe": {
-            "measures": [{"name": "margins", **trained}, {"name": "kkt", "method": "gram", **trained}, radii],
+            "measures": [{"name": "margins", **trained}, kkt, radii],
             "every": size.every,
         },
         "grid": {**grid, "std": size.starts, "seed": list(range(10))},

@@ -10,9 +10,9 @@ import polars
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.exact_tests import median_interval
-from undertow.studies.kit.readings import stacked
+from undertow.studies.kit.readings import after_training, stacked
 from undertow.studies.kit.statements import Figures
-from undertow.studies.margin.curves_of_loss import against_loss, levelled, with_power_law, with_time
+from undertow.studies.margin.curves_of_loss import against_loss, levelled, with_time
 from undertow.studies.margin.homogeneous.claims import flow
 from undertow.studies.margin.homogeneous.parts import DEEP_LINEAR, RATES
 
@@ -35,6 +35,23 @@ def smoothed(frame: polars.DataFrame) -> altair.TopLevelMixin:
         legend="length of a step",
         title="Two layers on clusters",
     ).draw(levelled(table, "learning_rate"))
+
+
+@FIGURES.add("margin-falls", "How much the smoothed margin falls on its way, by the length of a step")
+def falls(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """All decreases of γ̃ added up, and the deepest fall below what it had been, over every step."""
+    curves = {"total": "all decreases, over the last γ̃", "deepest": "deepest fall, over the highest γ̃ before"}
+    shown = after_training(frame, "margin-falls").filter(polars.col("key").is_in(list(curves)))
+    return LinePlot(
+        x="learning_rate",
+        x_axis=Axis("length of a step η", log=True),
+        y=Axis("share of γ̃ lost", log=True),
+        colour="curve",
+        colours=list(curves.values()),
+        points=True,
+        band=False,  # in most seeds nothing falls at the shortest steps: no logarithm
+        title="Falls of the smoothed margin",
+    ).draw(shown.with_columns(curve=polars.col("key").replace_strict(curves)).sort("learning_rate"))
 
 
 @FIGURES.add("kkt-residuals", "Residuals of the KKT conditions against the loss", parts=("stationary",))
@@ -109,19 +126,44 @@ _NETWORKS = {
 }
 
 
-@FIGURES.add("all-margins", "What is missing of the last margin, for all networks", parts=list(_NETWORKS))
+@FIGURES.add(
+    "all-margins",
+    "Margins of all networks as the loss falls, with the slopes of theory",
+    parts=list(_NETWORKS),
+)
 def all_margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """1 − γ̃/γ̃_last against log₁₀ 1/𝓛, over the first half of the way; dashed: the slope of γ̄ − γ̃ ≤ log n/ρ^L."""
+    """q_min and γ̄ over its last reading against log₁₀ 1/𝓛, a panel each; dashed: q_min = log 1/𝓛, a γ̄ that stands."""
     table = against_loss(frame, by=["seed", "part"])
-    last = polars.col("smoothed").last().over("seed", "part")
-    early = polars.col("fallen") < polars.col("fallen").max().over("seed", "part") / 2
-    table = table.with_columns(value=1 - polars.col("smoothed") / last).filter(early, polars.col("value") > 0)
-    own = levelled(table.with_columns(kind=polars.col("part").replace_strict(_NETWORKS)), "kind")
+    last = polars.col("normalised").last().over("seed", "part")
+    table = table.with_columns(
+        network=polars.col("part").replace_strict(_NETWORKS),
+        raw=polars.col("normalised") * polars.col("norm").pow(polars.col("order")),
+        share=polars.col("normalised") / last,
+    )
+    panels = {"raw": "margin q_min", "share": "normalised margin γ̄ over its last"}
+    rows = stacked(table, panels, by=["seed", "network", "fallen"])
+    own = levelled(rows.filter(polars.col("value") > 0), "network", "curve")
+    at = own.select("fallen", "curve").unique().sort("curve", "fallen")
+    theory = (
+        polars.when(polars.col("curve") == panels["raw"])
+        .then(math.log(10) * polars.col("fallen"))
+        .otherwise(1.0)
+    )
+    line = at.with_columns(value=theory, network=polars.lit("theory's slope"), seed=own["seed"][0])
+    line = line.cast({"seed": own["seed"].dtype}).select(own.columns)
+    both = polars.concat(
+        [own.with_columns(kind=polars.lit("measured")), line.with_columns(kind=polars.lit("theory"))]
+    )
     return LinePlot(
         x="fallen",
         x_axis=_LOSS,
-        y=Axis("1 − γ̃/γ̃ at the end", log=True),
-        colour="kind",
+        y=Axis("value", log=True),
+        colour="network",
         colours=[*_NETWORKS.values(), "theory's slope"],
-        title="Smoothed margins",
-    ).draw(with_power_law(own, "fallen", -1.0, kind="theory's slope"))
+        dash="kind",
+        dashes={"measured": [1, 0], "theory": [4, 3]},
+        column="curve",
+        own_y=True,
+        title="Margins as the loss falls",
+        size=(280, 220),
+    ).draw(both.sort("curve", "network", "fallen"))

@@ -26,8 +26,10 @@ _SIZES = by_scale(
     fall=(1.0, 0.2, 0.1),
     longest=(0.02, 0.002, 0.002),
     seeds=(10, 40, 10),
-    lengths=([0.4, 0.2, 0.1], [0.2, 0.1, 0.05, 0.02], [0.2, 0.1, 0.05, 0.02, 0.01]),
+    lengths=([0.4, 0.2, 0.1], [0.2, 0.1, 0.05, 0.02, 0.01, 0.005], [0.2, 0.1, 0.05, 0.02, 0.01, 0.005]),
 )
+_FALLS = {"name": "margin-falls", "every": "end"}
+"""γ̃ after every step: between readings that are decades apart it may fall and come back."""
 _STARTS = {1: 0.1, 2: 0.01, 3: 0.05, 4: 0.05}
 """σ by depth: small, because the theorem's rates are those of a direction that has forgotten its start."""
 
@@ -49,7 +51,7 @@ def monotone(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "training": down_log_loss(
             size.epochs, size.stop, optimizer="normalised-gd", learning_rate=size.lengths[-1]
         ),
-        "probe": {"measures": ["margins", "direction"], "every": size.every},
+        "probe": {"measures": ["margins", "direction", _FALLS], "every": size.every},
         "grid": {"n": [size.n], "learning_rate": list(size.lengths), "seed": list(range(10))},
         "own_data": True,
     }
@@ -91,7 +93,8 @@ def lazy(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
 def biased(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
     """Two layers with biases in both: of no order, and of order two nearly, once the weights are large."""
     size, own = _SIZES[scale], stationary(scale, "paper")
-    return own | {"model": two_layer(size.width, 0.001, head="gaussian", bias="both")}
+    probe = own["probe"] | {"measures": [*own["probe"]["measures"], _FALLS]}
+    return own | {"model": two_layer(size.width, 0.001, head="gaussian", bias="both"), "probe": probe}
 
 
 def _rates(order: int) -> Callable[[Scale, str], dict[str, Any]]:
@@ -102,7 +105,7 @@ def _rates(order: int) -> Callable[[Scale, str], dict[str, Any]]:
             "data": data,
             "model": fully_connected(widths, _STARTS[order]),
             "training": _steady(size, 0.01, 3 * size.stop),
-            "probe": {"measures": ["margins"], "every": size.often},
+            "probe": {"measures": ["margins", _FALLS], "every": size.often},
             "grid": {"widths": [widths], "seed": list(range(10))},
             "own_data": True,
         }

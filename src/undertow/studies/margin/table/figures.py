@@ -10,6 +10,7 @@ from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.readings import measured
 from undertow.studies.kit.statements import Figures
+from undertow.studies.margin.curves_of_loss import SMALL_LOSS
 from undertow.studies.margin.table.claims import TEST, margins_and_errors, models, radii_of_models
 
 __all__ = ["FIGURES"]
@@ -65,9 +66,12 @@ def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 @FIGURES.add("both-rules", "Loss and margin against epochs by both rules", parts=tuple(_RULES), so_far=True)
 def both_rules(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """The talk's first figure: 𝓛 and γ̄ over epochs that were kept."""
+    """The talk's first figure: 𝓛 and, from each network's own t0 on, γ̄ over epochs that were kept."""
     rows = measured(frame, "margins").filter(polars.col("key").is_in(list(_SHOWN)), polars.col("epoch") > 0)
-    shown = rows.with_columns(
+    loss = measured(frame, "margins", "log10-loss").select("trial", "step", loss="value")
+    fitted = (polars.col("key") == "log10-loss") | (polars.col("loss") < SMALL_LOSS)
+    shown = rows.join(loss, on=["trial", "step"]).filter(fitted)
+    shown = shown.with_columns(
         rule=polars.col("part").replace_strict(_RULES), panel=polars.col("key").replace_strict(_SHOWN)
     )
     return LinePlot(

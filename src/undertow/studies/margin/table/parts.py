@@ -25,7 +25,8 @@ _SIZES = by_scale(
     attacked=(1, 20, 50),
     around=((), tuple(k / 20 for k in range(1, 16)), tuple(k / 5 for k in range(1, 16))),
     seeds=(6, 10, 6),
-    epochs=(20, 300, 40),
+    epochs=(20, 600, 40),
+    constant=(0.3, 0.3, 0.01),
     near=(0.4, 0.4, 1.0),
     passes=(60, 200, 20),
     starts=([0.05, 0.2, 0.5], [0.02, 0.05, 0.1, 0.2, 0.5], [0.01, 0.02, 0.05, 0.1, 0.2]),
@@ -100,6 +101,7 @@ def table(scale: Scale, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "probe": {
             "measures": ["margins", *_radii(scale, test=False), *_radii(scale, test=True)],
             "every": _at(size.levels),
+            "keep": _at(size.levels),
         },
         "grid": {"seed": list(range(size.seeds))},
         **({"group_size": 1} if scale == "paper" else {}),
@@ -116,7 +118,7 @@ def longest(scale: Scale, variant: str) -> dict[str, Any]:
     radii = own["probe"]["measures"][1:] if paper else []
     return own | {
         "training": _training(scale, -size.last[-1]),
-        "probe": {"measures": [margins, *radii], "every": _at(size.last)},
+        "probe": {"measures": [margins, *radii], "every": _at(size.last), "keep": _at(size.last)},
         "grid": {"seed": [0]},
     }
 
@@ -166,7 +168,7 @@ def vgg(scale: Scale, variant: str) -> dict[str, Any] | None:  # noqa: ARG001
 
 
 def rule(scale: Scale, variant: str, *, name: str) -> dict[str, Any]:  # noqa: ARG001
-    """Either rule on batches, to equal numbers of epochs that are kept."""
+    """Either rule on batches, to equal numbers of epochs that are kept; digits with a constant rate that fits them."""
     size, paper = _SIZES[scale], scale == "paper"
     first = {"name": "loss-based"} | ({} if paper else {"frame_at_start": 30.0})
     return {
@@ -175,7 +177,7 @@ def rule(scale: Scale, variant: str, *, name: str) -> dict[str, Any]:  # noqa: A
         "training": {
             **_BATCHES,
             **({"compiled": True} if paper else {"batch_size": 20}),
-            "learning_rate": 0.01 if name == "constant" else 0.1,
+            "learning_rate": size.constant if name == "constant" else 0.1,
             "rate": name if name == "constant" else first,
             "epochs": size.epochs,
             "loss": "cross-entropy",
