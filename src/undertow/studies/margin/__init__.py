@@ -24,7 +24,7 @@ STUDY = Study(
     "whether such a network is also more robust.",
     costs={
         "smoke": "403 small trials, about 17 s on two cores",
-        "laptop": "884 trials to losses of 10^-100 … 10^-1000, about 5 minutes on two cores",
+        "laptop": "884 trials to losses of 10^-100 … 10^-1000, about 6 minutes on two cores",
         "paper": "MNIST's CNN towards 10^-881, VGG16 and about 1,000 small trials, for a GPU",
     },
     variants={
