@@ -14,7 +14,7 @@ from undertow.core.errors import InputError, ModelError
 from undertow.core.stacked_members import StackedMembers
 from undertow.core.status import Status
 from undertow.core.unwrapping import unwrapped
-from undertow.jacobian.largest_singular import largest_entries, largest_singular
+from undertow.jacobian.largest_singular import largest_entries, largest_singular, need_scaling
 from undertow.jacobian.norms import matrix_norm
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, StackedMeasure
@@ -125,7 +125,7 @@ def stable_ranks(stack: Tensor) -> tuple[list[float], list[float]]:
     if not math.isfinite(most):
         raise InputError("the matrix holds NaN or Inf.")
     zero = largest == 0
-    if least < 1e-12 or most > 1e12:
+    if need_scaling(least, most):
         scaled = scaled / largest.where(~zero, 1.0)[:, None, None]
         scaled[zero, 0, 0] = 1.0  # of nothing there is no norm to be found
         largest = torch.ones_like(largest)
