@@ -182,6 +182,41 @@ def test_a_table_with_a_hole_is_refused_before_anything_begins(
     assert "6 of 6 trials finished" in capsys.readouterr().out
 
 
+def test_a_second_table_does_not_take_the_place_of_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And a table that was changed is trained on anew: its old results are not those of what it holds now."""
+    runs = tmp_path / "runs"
+
+    def asked(name: str, *more: str) -> int:
+        table = ("--data", "table", "--path", tmp_path / name, "--label", "outcome")
+        few = ("--scale", "smoke", "--seeds", "1", "--engine", "here", "--runs", runs)
+        return call("reproduce", "stable-rank", *few, *table, *more)
+
+    def write(name: str, shift: int) -> None:
+        rows = [f"{'ill' if i % 2 else 'well'},{i},{(i * i + shift) % 7}" for i in range(12)]
+        (tmp_path / name).write_text("\n".join(["outcome,a,b", *rows]))
+
+    write("first.csv", 0)
+    write("second.csv", 3)
+    assert asked("first.csv") == 0
+    assert "on first.csv" in " ".join(capsys.readouterr().out.split())
+    document = (runs / "studies" / "stable-rank.paper.smoke.seeds-0-0.table.json").read_bytes()
+    assert asked("second.csv") == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "this folder holds" in told
+    assert "a folder of its own, with `--runs`" in told
+    assert asked("first.csv", "--features", "a") == 2
+    assert "features = None" in " ".join(capsys.readouterr().err.split())
+    assert (runs / "studies" / "stable-rank.paper.smoke.seeds-0-0.table.json").read_bytes() == document
+    trained = len(list((runs / "trials").iterdir()))
+    assert asked("first.csv") == 0
+    assert len(list((runs / "trials").iterdir())) == trained
+    write("first.csv", 5)
+    assert asked("first.csv") == 0
+    assert len(list((runs / "trials").iterdir())) == 2 * trained
+
+
 def test_studies_and_data_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("studies") == 0
     assert "stable-rank" in capsys.readouterr().out

@@ -156,7 +156,7 @@ def test_what_is_wrong_with_a_table_of_patients(tmp_path: Path) -> None:
     ):
         load("neuroblastoma", folder=tmp_path, unlabelled_as="event-free")
     assert len(load("neuroblastoma", folder=tmp_path, split="all", unlabelled_as="yes")) == 5
-    with pytest.raises(InputError, match="not a table: label, features and unlabelled_as"):
+    with pytest.raises(InputError, match="not a table: label, features, unlabelled_as and sha256"):
         load("digits", unlabelled_as="event")
 
 

@@ -26,6 +26,7 @@ from undertow.store.store import Store
 from undertow.store.tolerant import ReadableStore
 from undertow.studies import STUDIES
 from undertow.studies.kit.ledger import judge
+from undertow.studies.kit.other_data import refuse_other_data
 from undertow.studies.kit.reproduction import reproductions
 
 __all__ = ["on_seeds", "resume_studies", "run_parts", "run_studies"]
@@ -42,7 +43,9 @@ def on_seeds(
         for part in without:
             print(f"{part} has no axis of seeds: it is the same on every set of them, and left out.")
     if (runs / "studies").is_dir():
-        refuse_overlap(grids, ReadableStore(runs).studies())
+        there = ReadableStore(runs).studies()
+        refuse_overlap(grids, there)
+        refuse_other_data(grids, there)
     return grids
 
 

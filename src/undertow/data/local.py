@@ -21,6 +21,7 @@ __all__ = [
     "FileState",
     "State",
     "cache_folder",
+    "candidates",
     "find",
     "packed_bound",
     "read_verified",
@@ -66,7 +67,7 @@ def search_folders(folder: str | os.PathLike[str] | None = None) -> list[Path]:
 def find(entry: CatalogueEntry, file: RawFile, folders: list[Path]) -> tuple[FileState, bytes]:
     """The first whole copy of ``file`` in ``folders`` with its content; otherwise what was found instead."""
     damaged: FileState | None = None
-    for path in _candidates(entry, file, folders):
+    for path in candidates(entry, file, folders):
         try:
             return FileState(file.name, State.PRESENT, path), read_verified(path, file)
         except DataError as error:
@@ -123,7 +124,8 @@ def verify(content: bytes, file: RawFile, *, where: str) -> None:
         raise DataError(f"{where} is damaged: its md5 is {digest}, but {file.name} has {file.md5}.")
 
 
-def _candidates(entry: CatalogueEntry, file: RawFile, folders: list[Path]) -> Iterator[Path]:
+def candidates(entry: CatalogueEntry, file: RawFile, folders: list[Path]) -> Iterator[Path]:
+    """Where copies of ``file`` lie, whole or not."""
     for folder in folders:
         for inner in (entry.name, *entry.folders, "."):
             for name in (file.name, f"{file.name}.gz"):
