@@ -88,7 +88,7 @@ def load(
     samples = read(split)
     fitted_on = None
     if normalise == "standardised":
-        fitted_on = (samples if split == "train" else read("train")).inputs()
+        fitted_on = (samples if split == "train" else read("train")).exact()
     title = Path(name).stem if entry is None else entry.name
     kept = samples.take(slice(limit))
     return kept.dataset(title, normalise=normalise, fitted_on=fitted_on, flatten=flatten)
@@ -119,8 +119,19 @@ class _Samples:
     scale: int | None
     details: dict[str, NDArray[Any]]
 
+    def exact(self) -> Tensor:
+        """The inputs in the precision of their file: what is standardised is rounded afterwards."""
+        return self.inputs() if self.scale is not None else torch.from_numpy(self.x)
+
     def inputs(self) -> Tensor:
-        x = self.x.astype(np.float32, copy=self.scale is not None)
+        with np.errstate(over="ignore"):  # told below
+            x = self.x.astype(np.float32, copy=self.scale is not None)
+        beyond = int((~np.isfinite(x)).sum())
+        if beyond:
+            raise DataError(
+                f"the table has {beyond} numbers beyond 3·10³⁸, which float32 cannot hold: ask for normalise = "
+                "'standardised', or divide their columns by something."
+            )
         if self.scale is not None:
             x /= np.float32(
                 self.scale
@@ -131,7 +142,7 @@ class _Samples:
         self, name: str, *, normalise: str | None, fitted_on: Tensor | None, flatten: bool
     ) -> Dataset:
         """As tensors, normalised; what is needed to go back to the raw inputs is among the details."""
-        raw = self.inputs()
+        raw = self.exact() if normalise == "standardised" else self.inputs()
         bounds = None if self.scale is None else (0.0, 1.0)
         x, bounds = normalised(raw, bounds, normalise, fitted_on=fitted_on)
         details = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in self.details.items()}
