@@ -200,7 +200,10 @@ def test_a_second_table_does_not_take_the_place_of_the_first(
     write("first.csv", 0)
     write("second.csv", 3)
     assert asked("first.csv") == 0
-    assert "on first.csv" in " ".join(capsys.readouterr().out.split())
+    told = " ".join(capsys.readouterr().out.split())
+    assert "first.csv: 12 rows with a label (ill: 6, well: 6); learned from are 2 columns: a, b." in told
+    assert "on first.csv" in told
+    assert "the mean |cosine| of two is" in told
     document = (runs / "studies" / "stable-rank.paper.smoke.seeds-0-0.table.json").read_bytes()
     assert asked("second.csv") == 2
     told = " ".join(capsys.readouterr().err.split())
@@ -215,6 +218,22 @@ def test_a_second_table_does_not_take_the_place_of_the_first(
     write("first.csv", 5)
     assert asked("first.csv") == 0
     assert len(list((runs / "trials").iterdir())) == 2 * trained
+
+
+def test_a_copy_that_cannot_be_loaded_is_a_note_in_the_list_of_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERTOW_DATA", str(tmp_path))
+    (tmp_path / "neuroblastoma.csv").write_text("Event-fre,a\n1,2\n0,3\n")
+    assert call("data", "list") == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "neuroblastoma is here, but cannot be loaded" in told
+    assert "did you mean 'Event-fre'?" in told
+    assert call("data", "list", "--json") == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["neuroblastoma"]["near_orthogonality"] is None
+    assert "Event-fre" in rows["neuroblastoma"]["problem"]
+    assert rows["digits"]["mean_cosine"] == pytest.approx(0.6899)
 
 
 def test_studies_and_data_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -379,6 +379,8 @@ def test_the_order_over_cosines_dimensions_and_data() -> None:
     for claim, near in (
         ("R-l.data", samples),
         ("R-l.data-all", {**samples, **more}),
+        ("R-l.data-cosine", samples),
+        ("R-l.data-cosine-all", {**samples, "fashion-mnist": -1, "cifar10": 1}),
         ("R-l.features", features),
         ("R-l.features-all", {**features, **more}),
     ):

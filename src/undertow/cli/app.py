@@ -79,6 +79,9 @@ def reproduce(
     else:
         grids = (find(study).grid_on(table, scale, variant),)
         grids[0].points[0].trial.data.build()  # what is wrong with the file is said before anything is begun
+        from undertow.cli.own_table import described
+
+        print(described(**table))
     return run_studies(runs, list(on_seeds(runs, grids, count=seeds, first=first_seed)), how)
 
 

@@ -53,7 +53,12 @@ def own_table(scale: Scale, variant: str) -> dict[str, Any]:
     """A table of the reader's, trained on as autism's; its columns, in any units, are standardised first."""
     size = _PERSONS[scale]
     settings = _table("table", size.width, 0.01, size.epochs, size.every, variant, scale)
-    return {**settings, "data": {"name": "table", "normalise": "standardised"}}
+    known = {"name": "near-orthogonality", "split": "train", "every": "end"}
+    return {
+        **settings,
+        "data": {"name": "table", "normalise": "standardised"},
+        "probe": {**settings["probe"], "measures": [*settings["probe"]["measures"], known]},
+    }
 
 
 def _table(
