@@ -156,6 +156,21 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         find("margin").grid_on(table, "smoke", "paper")
 
 
+def test_a_part_without_its_data_says_which_and_whence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERTOW_DATA", str(tmp_path))
+    monkeypatch.setenv("UNDERTOW_CACHE", str(tmp_path))
+    with pytest.raises(
+        ConfigError,
+        match=r"neuroblastoma of stable-rank needs data: .* Put neuroblastoma.csv into .*E-TABM-38",
+    ):
+        STUDY.settings("smoke", "paper", parts=["neuroblastoma"])
+    with pytest.raises(ConfigError, match="`undertow data fetch cifar10` brings it"):
+        STUDY.settings("laptop", "paper", parts=["main", "cifar10"])
+    assert "neuroblastoma" not in STUDY.settings("smoke", "paper")
+
+
 def rows_at(
     moments: dict[tuple[str, str], Callable[[int, float], float]], **axes: object
 ) -> list[dict[str, object]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import platformdirs
 
 from undertow.core.errors import DataError
-from undertow.core.files import TooLargeError, read_regular
+from undertow.core.files import TooLargeError, open_regular, read_regular
 from undertow.data.catalogue import CATALOGUE, CatalogueEntry, RawFile
 from undertow.data.inflate import OverrunError, bound_for, gunzip, too_large
 
@@ -23,6 +23,7 @@ __all__ = [
     "cache_folder",
     "candidates",
     "find",
+    "has_size",
     "packed_bound",
     "read_verified",
     "search_folders",
@@ -90,6 +91,20 @@ def read_verified(path: Path, file: RawFile) -> bytes:
         content = unpack_gzip(content, file, where=str(path))
     verify(content, file, where=str(path))
     return content
+
+
+def has_size(path: Path, file: RawFile) -> bool:
+    """Whether a file has the size that its content should have: of a packed one, the size that its end tells."""
+    try:
+        with open_regular(path) as found:
+            if path.suffix != ".gz":
+                return file.size is None or os.fstat(found.fileno()).st_size == file.size
+            if found.read(2) != b"\x1f\x8b" or file.size is None:
+                return False
+            found.seek(-4, os.SEEK_END)
+            return int.from_bytes(found.read(4), "little") == file.size % 2**32
+    except OSError:
+        return False
 
 
 def unpack_gzip(content: bytes, file: RawFile, *, where: str) -> bytes:
