@@ -203,8 +203,12 @@ def at_rest(
             moments: dict[tuple[str, str], Callable[[int, float], float]] = {
                 ("stable-rank", "hidden.weight"): lambda seed, _: rank + 0.001 * seed,
                 ("steps", "log10_loss"): lambda _, t: reached * t,
-                ("rank-proof", "log10_loss"): lambda _, t: reached * t,
-                ("rank-proof", "spread"): lambda seed, t: 1 + 0.01 * seed - spread * reached * t * 2.302585,
+                ("rank-proof", "log10_loss"): lambda _, t: (
+                    reached * t**4
+                ),  # one moment after the start is early
+                ("rank-proof", "spread"): lambda seed, t: (
+                    1 + 0.01 * seed - spread * reached * t**4 * 2.302585
+                ),
                 ("rank-proof", "ratio"): lambda seed, _: ratio - 0.01 * seed,
                 ("rank-proof", "least"): lambda seed, _: least + 0.01 * seed,
                 ("rank-proof", "residual"): lambda *_: 0.1,
@@ -228,6 +232,7 @@ def at_rest(
         ("R-c.positive", {"least": 0.5}, {"least": -0.5}),
         ("R-c.bound", {"least": 1.5}, {"least": 0.5}),
         ("R-d.early", {"ratio": 0.5}, {"ratio": 2.0}),
+        ("R-d.early-leaky", {"ratio": 0.5}, {"ratio": 2.0}),
         ("R-d.late", {"ratio": 0.5}, {"ratio": 1e100}),
         ("R-d.late-leaky", {"ratio": 0.5}, {"ratio": 1e100}),
     ],
@@ -235,6 +240,31 @@ def at_rest(
 def test_limits_and_conditions(claim: str, for_it: dict[str, float], against: dict[str, float]) -> None:
     assert CLAIMS[claim](at_rest(**{"rank": 1.5, **for_it})).verdict is Verdict.HOLDS
     assert CLAIMS[claim](at_rest(**{"rank": 1.5, **against})).verdict is Verdict.FAILS
+
+
+def test_the_start_alone_decides_nothing_about_training() -> None:
+    """Where the next reading is 25 decades further down, before 10⁻³ there is the start, which meets any inequality."""
+    frame = at_rest(rank=1.5, ratio=0.5).filter(
+        (polars.col("measure") != "rank-proof") | (polars.col("step") == 0)
+    )
+    with pytest.raises(InputError, match="nothing was read but the start"):
+        CLAIMS["R-d.early"](frame)
+
+
+def test_the_law_on_the_mixture() -> None:
+    def frame(off: float) -> polars.DataFrame:
+        value: dict[tuple[str, str], Callable[[int, float], float]] = {
+            ("stable-rank", "hidden.weight"): lambda seed, _: 3.0 * (1 + off) + 0.001 * seed,
+            ("neuron-alignment", "predicted"): lambda *_: 3.0,
+        }
+        rows = [rows_at(value, activation=each, std=1e-3) for each in ("relu", "leaky-relu")]
+        return polars.DataFrame([row for own in rows for row in own])
+
+    for claim in ("R-n.mixture", "R-n.mixture-leaky"):
+        assert CLAIMS[claim](frame(0.02)).verdict is Verdict.HOLDS
+        failed = CLAIMS[claim](frame(-0.2))
+        assert failed.verdict is Verdict.FAILS
+        assert "on average it is -19." in failed.note
 
 
 def test_a_limit_needs_runs_that_came_to_rest() -> None:
