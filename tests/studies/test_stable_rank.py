@@ -19,6 +19,7 @@ from undertow.store.store import Store
 from undertow.studies import STUDIES, find
 from undertow.studies.kit.claim import Verdict
 from undertow.studies.kit.ledger import ledger
+from undertow.studies.kit.patients import with_outcome
 from undertow.studies.kit.reproduction import reproductions
 from undertow.studies.stable_rank import STUDY
 from undertow.studies.stable_rank.genes.claims import down_up_down
@@ -169,6 +170,18 @@ def test_a_part_without_its_data_says_which_and_whence(
     with pytest.raises(ConfigError, match="`undertow data fetch cifar10` brings it"):
         STUDY.settings("laptop", "paper", parts=["main", "cifar10"])
     assert "neuroblastoma" not in STUDY.settings("smoke", "paper")
+
+
+def test_patients_lost_from_sight_can_be_put_into_either_class(data_folder: Path) -> None:  # noqa: ARG001
+    whole = STUDY.grids("smoke", "paper", parts=["main", "dlbcl"])
+    main, patients = with_outcome(whole, "event-free")
+    assert main == whole[0]
+    assert patients.data.model_dump()["unlabelled_as"] == "event-free"
+    assert len(patients.points[0].trial.data.build()) == 192  # of all 240, not of 227
+    with pytest.raises(ConfigError, match="did you mean 'event-free'"):
+        with_outcome(whole, "event-fre")
+    with pytest.raises(ConfigError, match="or --part dlbcl too"):
+        with_outcome(whole[:1], "event")
 
 
 def rows_at(
