@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import altair
 import polars
@@ -47,15 +47,15 @@ def over_training(frame: polars.DataFrame, since: float, log: bool = False) -> a
     shown = stable_ranks(frame).filter(polars.col("epoch") >= since * polars.col("epoch").max())
     shown = shown.sort("activation", descending=True, maintain_order=True)  # ReLU first, as in the report
     up = Axis("stable rank of W", log=log)
-    ranks: Any = LinePlot(x="epoch", y=up, colour="init", column="activation").draw(shown)
+    above = LinePlot(x="epoch", y=up, colour="init", column="activation").draw(shown)
     if since:
-        return ranks
+        return above
     loss = curves(by_start(frame), "loss", "mean", by=("activation", "seed", "init"))
     loss = loss.sort("activation", descending=True, maintain_order=True)
     below = LinePlot(
         x="epoch", y=Axis("training loss"), colour="init", column="activation", size=(340, 130)
     ).draw(loss)
-    panels: altair.TopLevelMixin = altair.vconcat(ranks, without_headings(below), spacing=4)
+    panels: altair.TopLevelMixin = altair.vconcat(cast(Any, above), without_headings(below), spacing=4)
     return panels
 
 
