@@ -182,6 +182,60 @@ def test_a_table_with_a_hole_is_refused_before_anything_begins(
     assert "6 of 6 trials finished" in capsys.readouterr().out
 
 
+def test_a_second_table_does_not_take_the_place_of_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And a table that was changed is trained on anew: its old results are not those of what it holds now."""
+    runs = tmp_path / "runs"
+
+    def asked(name: str, *more: str) -> int:
+        table = ("--data", "table", "--path", tmp_path / name, "--label", "outcome")
+        few = ("--scale", "smoke", "--seeds", "1", "--engine", "here", "--runs", runs)
+        return call("reproduce", "stable-rank", *few, *table, *more)
+
+    def write(name: str, shift: int) -> None:
+        rows = [f"{'ill' if i % 2 else 'well'},{i},{(i * i + shift) % 7}" for i in range(12)]
+        (tmp_path / name).write_text("\n".join(["outcome,a,b", *rows]))
+
+    write("first.csv", 0)
+    write("second.csv", 3)
+    assert asked("first.csv") == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "first.csv: 12 rows with a label (ill: 6, well: 6); learned from are 2 columns: a, b." in told
+    assert "on first.csv" in told
+    assert "the mean |cosine| of two is" in told
+    document = (runs / "studies" / "stable-rank.paper.smoke.seeds-0-0.table.json").read_bytes()
+    assert asked("second.csv") == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "this folder holds" in told
+    assert "a folder of its own, with `--runs`" in told
+    assert asked("first.csv", "--features", "a") == 2
+    assert "features = None" in " ".join(capsys.readouterr().err.split())
+    assert (runs / "studies" / "stable-rank.paper.smoke.seeds-0-0.table.json").read_bytes() == document
+    trained = len(list((runs / "trials").iterdir()))
+    assert asked("first.csv") == 0
+    assert len(list((runs / "trials").iterdir())) == trained
+    write("first.csv", 5)
+    assert asked("first.csv") == 0
+    assert len(list((runs / "trials").iterdir())) == 2 * trained
+
+
+def test_a_copy_that_cannot_be_loaded_is_a_note_in_the_list_of_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERTOW_DATA", str(tmp_path))
+    (tmp_path / "neuroblastoma.csv").write_text("Event-fre,a\n1,2\n0,3\n")
+    assert call("data", "list") == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "neuroblastoma is here, but cannot be loaded" in told
+    assert "did you mean 'Event-fre'?" in told
+    assert call("data", "list", "--json") == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["neuroblastoma"]["near_orthogonality"] is None
+    assert "Event-fre" in rows["neuroblastoma"]["problem"]
+    assert rows["digits"]["mean_cosine"] == pytest.approx(0.6899)
+
+
 def test_studies_and_data_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("studies") == 0
     assert "stable-rank" in capsys.readouterr().out

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # the same table as below, for type checkers and editors
     from undertow.adversary.robust_curves import robust_curve as robust_curve
     from undertow.adversary.robustness import robustness as robustness
     from undertow.core.errors import UndertowError as UndertowError
+    from undertow.core.near_orthogonality import near_orthogonality as near_orthogonality
     from undertow.curvature.curvature_result import SharpnessResult as SharpnessResult
     from undertow.curvature.hessian_sharpness import sharpness as sharpness
     from undertow.curvature.hessian_trace import hessian_trace as hessian_trace
@@ -63,6 +64,8 @@ _WHERE = {
     "stable_rank": "undertow.measures.rank",
     "margins": "undertow.measures.margins",
     "kkt": "undertow.measures.kkt",
+    # Of points alone
+    "near_orthogonality": "undertow.core.near_orthogonality",
     # Robustness from both sides: attacks, certificates, exact radii
     "robust_accuracy": "undertow.adversary.accuracy",
     "robust_curve": "undertow.adversary.robust_curves",

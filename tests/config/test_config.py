@@ -17,7 +17,7 @@ from undertow.config.grid import StudyConfig
 from undertow.config.study_files import apply_overrides, load_study
 from undertow.config.trial import TrialConfig, validate
 from undertow.core.canonical import digest, dumps
-from undertow.core.errors import ConfigError
+from undertow.core.errors import ConfigError, DataError
 
 DOCUMENT: dict[str, Any] = {
     "data": {"name": "kou-mixture", "n": 4, "d": 8},
@@ -90,6 +90,42 @@ def test_files_whose_rows_all_have_labels_keep_their_identity(data: dict[str, An
     trial = validate(TrialConfig, {"data": {**data, "unlabelled_as": "event"}, "model": model})
     assert trial.id != identity
     assert trial.model_dump()["data"]["unlabelled_as"] == "event"
+
+
+def test_a_table_that_was_changed_has_other_trials(tmp_path: Path) -> None:
+    """Its path and label are the same, its content is not: results of the old one must not stand for the new one."""
+    file = tmp_path / "my.csv"
+    rows = [f"{i % 2},{i}" for i in range(10)]
+    document = {
+        "data": {"name": "table", "path": str(file), "label": "y"},
+        "model": {"name": "two-layer", "width": 4},
+    }
+    file.write_text("\n".join(["y,a", *rows]))
+    before = validate(TrialConfig, document)
+    assert validate(TrialConfig, document).id == before.id
+    assert validate(TrialConfig, before.model_dump(mode="json")).id == before.id
+    derived = {"name": "mixed-labels", "of": document["data"], "share": 0.5}
+    of_before = validate(TrialConfig, {**document, "data": derived}).id
+    file.write_text("\n".join(["y,a", *rows[:-1], "1,17"]))
+    after = validate(TrialConfig, document)
+    assert after.id != before.id
+    assert validate(TrialConfig, {**document, "data": derived}).id != of_before
+    assert len(after.data.build()) == 8
+    with pytest.raises(DataError, match=r"has changed since this was set up.*put the earlier file back"):
+        before.data.build()
+
+
+def test_the_users_own_copy_of_a_data_set_is_known_by_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERTOW_DATA", str(tmp_path))
+    document = {"data": {"name": "neuroblastoma"}, "model": {"name": "two-layer", "width": 4}}
+    found = set()
+    for content in (None, "one", "two"):
+        if content is not None:
+            (tmp_path / "neuroblastoma.csv").write_text(content)
+        found.add(validate(TrialConfig, document).id)
+    assert len(found) == 3
 
 
 def test_optimisers_and_rates_with_settings_are_written_out() -> None:

@@ -156,7 +156,7 @@ def test_what_is_wrong_with_a_table_of_patients(tmp_path: Path) -> None:
     ):
         load("neuroblastoma", folder=tmp_path, unlabelled_as="event-free")
     assert len(load("neuroblastoma", folder=tmp_path, split="all", unlabelled_as="yes")) == 5
-    with pytest.raises(InputError, match="not a table: label, features and unlabelled_as"):
+    with pytest.raises(InputError, match="not a table: label, features, unlabelled_as and sha256"):
         load("digits", unlabelled_as="event")
 
 
@@ -181,3 +181,44 @@ def test_rows_without_a_label_as_a_class() -> None:
     assert table.y.tolist() == [0, 1, 1, 0, 1]
     with pytest.raises(InputError, match="class 'healthy'"):
         read_table(CSV.encode(), name="t.csv", label="kind", unlabelled_as="healthy")
+
+
+def test_columns_in_any_units_are_standardised_before_they_are_rounded(tmp_path: Path) -> None:
+    """In float32 10⁷ + noise is a handful of numbers, 10³⁰⁰ none, and the square of 10⁻³⁰⁰ is zero."""
+    noise = np.random.default_rng(0).normal(size=50)
+    columns = {
+        "a": noise,
+        "far": 1e7 + noise,
+        "huge": 1e300 * noise,
+        "tiny": 1e-300 * noise,
+        "same": 0.1 + 0 * noise,
+    }
+    rows = [",".join(map(repr, map(float, row))) for row in zip(*columns.values(), strict=True)]
+    lines = [f"{row},{i % 2}" for i, row in enumerate(rows)]
+    (tmp_path / "t.csv").write_text("\n".join([",".join([*columns, "y"]), *lines]))
+    found = load(tmp_path / "t.csv", label="y", normalise="standardised").x
+    expected = noise[load(tmp_path / "t.csv", label="y", features=["a"]).details["row"].numpy()]
+    expected = torch.tensor((expected - expected.mean()) / expected.std(), dtype=torch.float32)
+    for column, tolerance in enumerate([1e-6, 1e-6, 1e-6, 1e-6]):
+        torch.testing.assert_close(found[:, column], expected, rtol=0, atol=tolerance)
+    assert not found[:, 4].any()
+    with pytest.raises(DataError, match="float32 cannot hold: ask for normalise = 'standardised'"):
+        load(tmp_path / "t.csv", label="y")
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_row_numbers_are_not_learned_from(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    content = f"{name},a,y\n0,1.5,u\n1,2.5,v\n2,3.5,u\n3,4.5,v\n".encode()
+    table = read_table(content, name=f"index{len(name)}.csv", label="y")
+    assert table.features == ("a",)
+    assert "it looks like row numbers (it begins with 0, 1, 2)" in caplog.text
+    if name:
+        assert read_table(content, name="t.csv", label="y", features=["*"]).features == (name, "a")
+
+
+@pytest.mark.parametrize(("separator", "word"), [(";", "semicolons"), ("\t", "tabs")])
+def test_other_separators_are_named(separator: str, word: str) -> None:
+    rows = [["a", "b", "y"], ["1,5", "2,5", "u"], ["3,5", "4,5", "v"]]
+    content = "\n".join(separator.join(row) for row in rows).encode()
+    with pytest.raises(DataError, match=f"is separated by {word} .* with commas and decimal points"):
+        read_table(content, name="t.csv", label="y")

@@ -62,6 +62,33 @@ def test_large_matrices(kind: str, dtype: torch.dtype) -> None:
         assert abs(value - exact) <= error + 1e-6 * exact
 
 
+_UNITS = [10.0**power for power in (-30, -11, -9, -5, 0, 4, 9, 11, 30)]
+
+
+@pytest.mark.parametrize("rows", [100, 250])  # with the Gram matrix, and by Lanczos
+@pytest.mark.parametrize("units", _UNITS)
+def test_float32_in_any_units(rows: int, units: float) -> None:
+    """A stable rank has no units: where squares leave float32's range it would be NaN, or a wrong number."""
+    noise = torch.randn(2, rows, 300, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    stack = (noise * units).float()
+    singular = torch.linalg.svdvals(stack.double())
+    values, errors = stable_ranks(stack)
+    exact = (singular / singular[:, :1]).square().sum(1)
+    assert values == pytest.approx(exact.tolist(), rel=1e-5)
+    assert max(errors) <= 1e-4 * float(exact.max())
+    value, error = largest_singular(stack)
+    assert ((value - singular[:, 0]).abs() <= error + 1e-6 * singular[:, 0]).all()
+    assert (error <= 1e-5 * singular[:, 0]).all()
+
+
+def test_float32_in_different_units_at_once() -> None:
+    noise = torch.randn(250, 300, generator=torch.Generator().manual_seed(5))
+    stack = torch.stack([noise * units for units in _UNITS])
+    values, _ = stable_ranks(stack)
+    alone, _ = stable_ranks(noise[None])
+    assert values == pytest.approx(alone * len(_UNITS), rel=1e-5)
+
+
 def test_zero_has_rank_zero_among_others() -> None:
     values, _ = stable_ranks(torch.stack([torch.zeros(3, 4), torch.ones(3, 4)]))
     assert values == pytest.approx([0.0, 1.0])

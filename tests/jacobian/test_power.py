@@ -52,6 +52,18 @@ def test_paper_form_stops_by_relative_change() -> None:
     torch.testing.assert_close(found.value, exact, rtol=1e-3, atol=0)
 
 
+@pytest.mark.parametrize("units", [1e-30, 1e-12, 1e12, 1e30])
+def test_float32_in_any_units(units: float) -> None:
+    """‖JᵀJu‖² is a fourth power of the norm, which float32 has no room for."""
+    net = nn.Sequential(nn.Linear(40, 30, bias=False), nn.ReLU())
+    x = torch.randn(6, 40, generator=torch.Generator().manual_seed(1))
+    before = ut.jacobian_norms(net, x, method="power").value
+    with torch.no_grad():
+        net[0].weight.mul_(units)  # type: ignore[operator]
+    found = ut.jacobian_norms(net, x, method="power").value
+    torch.testing.assert_close(found / units, before, rtol=1e-4, atol=0)
+
+
 def test_thirty_steps_are_off_by_a_percent_at_initialisation() -> None:
     net = nn.Sequential(nn.Linear(784, 256, bias=False), nn.ReLU())
     nn.init.normal_(net[0].weight, std=1 / 16)  # type: ignore[arg-type]

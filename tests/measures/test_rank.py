@@ -10,6 +10,7 @@ from torch import nn
 
 import undertow as ut
 from undertow.core.errors import InputError, ModelError
+from undertow.probe import StableRank
 
 from ..model_cases import CASES
 
@@ -46,7 +47,39 @@ def test_transposed_convolutions_are_read_by_their_outputs() -> None:
     assert found["weight"].shape == (5, 12)
 
 
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("kind", ["weight_norm", "spectral_norm"])
+def test_normed_layers_are_read_as_the_weight_that_they_multiply_with(kind: str, old: bool) -> None:
+    torch.manual_seed(0)
+    norm = getattr(nn.utils if old else nn.utils.parametrizations, kind)
+    net = nn.Sequential(norm(nn.Linear(6, 5)), nn.ReLU(), nn.Linear(5, 2))
+    with torch.no_grad():
+        for parameter in net[
+            0
+        ].parameters():  # g apart from the lengths of v, and what was made of them stale
+            parameter.mul_(torch.rand(len(parameter), *[1] * (parameter.dim() - 1)) + 0.5)
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    found = ut.stable_rank(net)
+    assert list(found) == ["0.weight", "2.weight"]
+    assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
+    assert all(module.training for module in net.modules())
+    net.eval()
+    net(torch.ones(1, 6))
+    singular = torch.linalg.svdvals(net[0].weight.detach().double())  # type: ignore[operator,union-attr]
+    expected = float((singular / singular[0]).square().sum())
+    assert found["0.weight"] == pytest.approx(expected, rel=1e-6)
+    (read,) = (value for key, value, _ in StableRank()(net, torch.ones(1, 6), None) if key == "0.weight")
+    assert read == pytest.approx(expected, rel=1e-5)
+
+
 def test_clear_errors() -> None:
+    for wrong, word in (
+        (torch.ones(2, 2, dtype=torch.complex64), "complex"),
+        (torch.ones(2, 2, dtype=torch.bool), "truth values"),
+        (torch.eye(3).to_sparse(), "to_dense"),
+    ):
+        with pytest.raises(InputError, match=word):
+            ut.stable_rank(wrong)
     with pytest.raises(InputError, match="two axes"):
         ut.stable_rank(torch.ones(3))
     with pytest.raises(InputError, match="NaN"):

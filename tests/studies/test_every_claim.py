@@ -170,7 +170,8 @@ TESTED_ELSEWHERE = {
                 "R-k",
             ),
             *("R-e.dlbcl", "R-e.dlbcl-leaky", "R-f.dlbcl", "R-g", "R-g.leaky", "R-h"),
-            *("R-l.data", "R-l.data-all", "R-l.features", "R-l.features-all"),
+            *("R-l.data", "R-l.data-all", "R-l.data-cosine", "R-l.data-cosine-all"),
+            *("R-l.features", "R-l.features-all"),
         ),
         "data that may not be here",
     ),
@@ -178,6 +179,9 @@ TESTED_ELSEWHERE = {
     **dict.fromkeys(("R-a.rest-order", "R-a.rest-order-leaky"), "an order at rest"),
     **dict.fromkeys(("R-l.change", "R-l.dimension", "R-n.average"), "orders of five starts, and a formula"),
     "R-n.pattern": "a ratio within a twentieth of 1 for every network",
+    **dict.fromkeys(
+        ("R-n.mixture", "R-n.mixture-leaky"), "a ratio within a twentieth of 1 for every network"
+    ),
     "R-n.leaky": "a ratio within a twentieth of 1 for every network",
     **dict.fromkeys(("R-a.rest", "R-a.rest-leaky", "R-a.rest-one", "R-b"), "a loss of 10⁻⁵⁰"),
     **dict.fromkeys(

@@ -19,6 +19,7 @@ from undertow.store.store import Store
 from undertow.studies import STUDIES, find
 from undertow.studies.kit.claim import Verdict
 from undertow.studies.kit.ledger import ledger
+from undertow.studies.kit.patients import with_outcome
 from undertow.studies.kit.reproduction import reproductions
 from undertow.studies.stable_rank import STUDY
 from undertow.studies.stable_rank.genes.claims import down_up_down
@@ -156,6 +157,33 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         find("margin").grid_on(table, "smoke", "paper")
 
 
+def test_a_part_without_its_data_says_which_and_whence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERTOW_DATA", str(tmp_path))
+    monkeypatch.setenv("UNDERTOW_CACHE", str(tmp_path))
+    with pytest.raises(
+        ConfigError,
+        match=r"neuroblastoma of stable-rank needs data: .* Put neuroblastoma.csv into .*E-TABM-38",
+    ):
+        STUDY.settings("smoke", "paper", parts=["neuroblastoma"])
+    with pytest.raises(ConfigError, match="`undertow data fetch cifar10` brings it"):
+        STUDY.settings("laptop", "paper", parts=["main", "cifar10"])
+    assert "neuroblastoma" not in STUDY.settings("smoke", "paper")
+
+
+def test_patients_lost_from_sight_can_be_put_into_either_class(data_folder: Path) -> None:  # noqa: ARG001
+    whole = STUDY.grids("smoke", "paper", parts=["main", "dlbcl"])
+    main, patients = with_outcome(whole, "event-free")
+    assert main == whole[0]
+    assert patients.data.model_dump()["unlabelled_as"] == "event-free"
+    assert len(patients.points[0].trial.data.build()) == 192  # of all 240, not of 227
+    with pytest.raises(ConfigError, match="did you mean 'event-free'"):
+        with_outcome(whole, "event-fre")
+    with pytest.raises(ConfigError, match="or --part dlbcl too"):
+        with_outcome(whole[:1], "event")
+
+
 def rows_at(
     moments: dict[tuple[str, str], Callable[[int, float], float]], **axes: object
 ) -> list[dict[str, object]]:
@@ -188,8 +216,12 @@ def at_rest(
             moments: dict[tuple[str, str], Callable[[int, float], float]] = {
                 ("stable-rank", "hidden.weight"): lambda seed, _: rank + 0.001 * seed,
                 ("steps", "log10_loss"): lambda _, t: reached * t,
-                ("rank-proof", "log10_loss"): lambda _, t: reached * t,
-                ("rank-proof", "spread"): lambda seed, t: 1 + 0.01 * seed - spread * reached * t * 2.302585,
+                ("rank-proof", "log10_loss"): lambda _, t: (
+                    reached * t**4
+                ),  # one moment after the start is early
+                ("rank-proof", "spread"): lambda seed, t: (
+                    1 + 0.01 * seed - spread * reached * t**4 * 2.302585
+                ),
                 ("rank-proof", "ratio"): lambda seed, _: ratio - 0.01 * seed,
                 ("rank-proof", "least"): lambda seed, _: least + 0.01 * seed,
                 ("rank-proof", "residual"): lambda *_: 0.1,
@@ -213,6 +245,7 @@ def at_rest(
         ("R-c.positive", {"least": 0.5}, {"least": -0.5}),
         ("R-c.bound", {"least": 1.5}, {"least": 0.5}),
         ("R-d.early", {"ratio": 0.5}, {"ratio": 2.0}),
+        ("R-d.early-leaky", {"ratio": 0.5}, {"ratio": 2.0}),
         ("R-d.late", {"ratio": 0.5}, {"ratio": 1e100}),
         ("R-d.late-leaky", {"ratio": 0.5}, {"ratio": 1e100}),
     ],
@@ -220,6 +253,31 @@ def at_rest(
 def test_limits_and_conditions(claim: str, for_it: dict[str, float], against: dict[str, float]) -> None:
     assert CLAIMS[claim](at_rest(**{"rank": 1.5, **for_it})).verdict is Verdict.HOLDS
     assert CLAIMS[claim](at_rest(**{"rank": 1.5, **against})).verdict is Verdict.FAILS
+
+
+def test_the_start_alone_decides_nothing_about_training() -> None:
+    """Where the next reading is 25 decades further down, before 10⁻³ there is the start, which meets any inequality."""
+    frame = at_rest(rank=1.5, ratio=0.5).filter(
+        (polars.col("measure") != "rank-proof") | (polars.col("step") == 0)
+    )
+    with pytest.raises(InputError, match="nothing was read but the start"):
+        CLAIMS["R-d.early"](frame)
+
+
+def test_the_law_on_the_mixture() -> None:
+    def frame(off: float) -> polars.DataFrame:
+        value: dict[tuple[str, str], Callable[[int, float], float]] = {
+            ("stable-rank", "hidden.weight"): lambda seed, _: 3.0 * (1 + off) + 0.001 * seed,
+            ("neuron-alignment", "predicted"): lambda *_: 3.0,
+        }
+        rows = [rows_at(value, activation=each, std=1e-3) for each in ("relu", "leaky-relu")]
+        return polars.DataFrame([row for own in rows for row in own])
+
+    for claim in ("R-n.mixture", "R-n.mixture-leaky"):
+        assert CLAIMS[claim](frame(0.02)).verdict is Verdict.HOLDS
+        failed = CLAIMS[claim](frame(-0.2))
+        assert failed.verdict is Verdict.FAILS
+        assert "on average it is -19." in failed.note
 
 
 def test_a_limit_needs_runs_that_came_to_rest() -> None:
@@ -379,6 +437,8 @@ def test_the_order_over_cosines_dimensions_and_data() -> None:
     for claim, near in (
         ("R-l.data", samples),
         ("R-l.data-all", {**samples, **more}),
+        ("R-l.data-cosine", samples),
+        ("R-l.data-cosine-all", {**samples, "fashion-mnist": -1, "cifar10": 1}),
         ("R-l.features", features),
         ("R-l.features-all", {**features, **more}),
     ):

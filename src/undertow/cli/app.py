@@ -76,9 +76,16 @@ def reproduce(
     table = own.settings()
     if table is None:
         grids = find(study).grids(scale, variant, parts=part)
+        if own.unlabelled_as is not None:
+            from undertow.studies.kit.patients import with_outcome
+
+            grids = with_outcome(grids, own.unlabelled_as)
     else:
         grids = (find(study).grid_on(table, scale, variant),)
         grids[0].points[0].trial.data.build()  # what is wrong with the file is said before anything is begun
+        from undertow.cli.own_table import described
+
+        print(described(**table))
     return run_studies(runs, list(on_seeds(runs, grids, count=seeds, first=first_seed)), how)
 
 

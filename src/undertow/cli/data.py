@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from undertow.cli.json_output import print_json
-from undertow.core.errors import ConfigError, nearest
+from undertow.core.errors import ConfigError, UndertowError, nearest
+from undertow.core.near_orthogonality import NearOrthogonality
 from undertow.data.catalogue import CATALOGUE
 from undertow.data.local import State
 from undertow.data.offline import staying_offline
@@ -30,7 +32,7 @@ def print_list(*, as_json: bool) -> int:
                 "state": str(info.state),
                 "where": info.where,
                 "bytes": info.size,
-                "near_orthogonality": _orthogonality(info),
+                **_numbers(info),
                 "licence": info.licence,
                 "source": info.source,
             }
@@ -39,21 +41,46 @@ def print_list(*, as_json: bool) -> int:
         print_json(rows)
         return 0
     table = Table("name", "state", "what", "orthogonality", "where, or where from", pad_edge=False, box=None)
+    notes = []
     for info in found:
         place = info.where or info.source
-        near = _orthogonality(info)
-        shown = "" if near is None else f"{near:.2g}"
+        known, note = _orthogonality(info)
+        notes += [note] if note else []
+        shown = "" if known is None else f"{known[0].value:.2g}"
         table.add_row(info.name, str(info.state), escape(info.title), shown, escape(place))
     console = Console(highlight=False)
     console.print(table)
     console.print(
-        "orthogonality: min ‖x‖²/(n·max|⟨x, x′⟩|) of the training split; nearly orthogonal data have 1 or more."
+        "orthogonality: min ‖x‖²/(n·max|⟨x, x′⟩|) of the training split; nearly orthogonal data have 1 or more. "
+        "Other numbers of it: --json."
     )
+    for note in notes:
+        console.print(escape(note), style="yellow")
     return 0
 
 
-def _orthogonality(info: DatasetInfo) -> float | None:
-    return known_orthogonality(CATALOGUE[info.name]) if info.state is State.PRESENT else None
+def _orthogonality(info: DatasetInfo) -> tuple[tuple[NearOrthogonality, float] | None, str]:
+    """The numbers of a data set that is here; where its file cannot be read as one, a sentence that says why not."""
+    if info.state is not State.PRESENT:
+        return None, ""
+    try:
+        return known_orthogonality(CATALOGUE[info.name]), ""
+    except UndertowError as error:
+        return None, f"{info.name} is here, but cannot be loaded: {error}"
+
+
+def _numbers(info: DatasetInfo) -> dict[str, Any]:
+    known, note = _orthogonality(info)
+    if known is None:
+        return {"near_orthogonality": None, **({"problem": note} if note else {})}
+    found, correlation = known
+    return {
+        "near_orthogonality": found.value,
+        "near_orthogonality_with_norms": found.with_norms,
+        "near_orthogonality_by_sums": found.by_sums,
+        "mean_cosine": found.mean_cosine,
+        "feature_correlation": correlation,
+    }
 
 
 def fetch_all(names: Sequence[str], *, offline: bool = False) -> int:

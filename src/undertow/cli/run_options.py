@@ -71,7 +71,8 @@ class OwnTable:
     features: tuple[str, ...]
         The columns to learn from, as names or patterns ("Gene*"), one or several times; by default all with numbers.
     unlabelled_as: str
-        The class of rows without a label, which are otherwise left out.
+        The class of rows without a label, which are otherwise left out; of the parts on patients too, where it is
+        event or event-free.
     """
 
     data: Literal["table"] | None = None
@@ -93,10 +94,8 @@ class OwnTable:
             "unlabelled_as": self.unlabelled_as,
         }
         if self.data is None:
-            if any(given.values()):
-                raise ConfigError(
-                    "path, label, features and unlabelled-as are those of a table: write --data table too."
-                )
+            if any(value for name, value in given.items() if name != "unlabelled_as"):
+                raise ConfigError("path, label and features are those of a table: write --data table too.")
             return None
         if self.path is None or self.label is None:
             raise ConfigError("a table needs --path, its file, and --label, the column of classes.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
@@ -26,7 +27,8 @@ from undertow.store.store import Store
 from undertow.store.tolerant import ReadableStore
 from undertow.studies import STUDIES
 from undertow.studies.kit.ledger import judge
-from undertow.studies.kit.reproduction import reproductions
+from undertow.studies.kit.other_data import refuse_other_data
+from undertow.studies.kit.reproduction import Reproduction, reproductions
 
 __all__ = ["on_seeds", "resume_studies", "run_parts", "run_studies"]
 
@@ -42,7 +44,9 @@ def on_seeds(
         for part in without:
             print(f"{part} has no axis of seeds: it is the same on every set of them, and left out.")
     if (runs / "studies").is_dir():
-        refuse_overlap(grids, ReadableStore(runs).studies())
+        there = ReadableStore(runs).studies()
+        refuse_overlap(grids, there)
+        refuse_other_data(grids, there)
     return grids
 
 
@@ -111,16 +115,25 @@ def run_parts(
     return outcome
 
 
+def _draw(each: Reproduction) -> list[Path]:
+    from undertow.report.figures import draw  # altair: nobody waits for it before the training
+
+    return draw(each)
+
+
 def _conclude(console: Console, runs: Path, studies: list[StudyConfig]) -> None:
     """Figures and verdicts of studies that undertow knows; where the records are, of any other; what is damaged."""
     ran = {(study.name, study.variant, study.scale, study.seed_set) for study in studies}
     store = ReadableStore(runs)  # another study of the folder may be damaged or of another version
     for each in reproductions(store):
         if (each.study.name, each.variant, each.scale, each.seed_set) in ran:
-            from undertow.report.figures import draw  # altair: nobody waits for it before the training
-
-            print_ledger(Console(highlight=False), judge(each))  # wrapped: sentences are long
-            pictures = draw(each)
+            each.frame([part.part for part in each.parts])  # read once, for both
+            with ThreadPoolExecutor(
+                1
+            ) as beside:  # most of the drawing is compiled code that needs no interpreter
+                drawing = beside.submit(_draw, each)
+                print_ledger(Console(highlight=False), judge(each))  # wrapped: sentences are long
+                pictures = drawing.result()
             if pictures:
                 console.print(f"Figures:  {escape(str(pictures[0].parent))}")
     print_problems(store, console)

@@ -46,7 +46,7 @@ class TrialConfig(Section):
     @model_validator(mode="after")
     def _resolve(self) -> Self:
         # Frozen for everyone else; here the object is still being made.
-        object.__setattr__(self, "data", self.data.with_seed(self.seed))
+        object.__setattr__(self, "data", self.data.with_seed(self.seed).pinned())
         for split in (self.probe.split, *self.probe.splits):
             self.data.check_split(split)
         self.model.check(self.data, self.training.loss)

@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same table as below, for type checkers and editors
+    from undertow.core.near_orthogonality import feature_correlation as feature_correlation
+    from undertow.core.near_orthogonality import near_orthogonality as near_orthogonality
     from undertow.data.clusters import by_cluster as by_cluster
     from undertow.data.clusters import cluster_centres as cluster_centres
     from undertow.data.clusters import d_binary as d_binary
@@ -34,6 +36,8 @@ _WHERE = {
     # A data set in memory
     "Dataset": "undertow.data.dataset",
     "content_checksum": "undertow.data.dataset",
+    "near_orthogonality": "undertow.core.near_orthogonality",
+    "feature_correlation": "undertow.core.near_orthogonality",
     # Real data
     "load": "undertow.data.loading",
     "normalise": "undertow.data.normalisation",

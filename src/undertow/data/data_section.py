@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from undertow.core.errors import nearest
 from undertow.core.sections import Count, Section, Seed, Text
@@ -21,6 +21,8 @@ from undertow.data.dataset import Dataset
 __all__ = ["DataSection", "DrawnData", "FileData", "Split", "SplitData", "section_named"]
 
 Split = Literal["train", "test", "all"]
+Digest = Annotated[str, Field(strict=True, pattern=r"^[0-9a-f]{64}$")]
+_LATER = ("unlabelled_as", "sha256")
 
 
 class DataSection(Section, ABC):
@@ -38,6 +40,10 @@ class DataSection(Section, ABC):
 
     def with_seed(self, seed: int) -> Self:  # noqa: ARG002
         """With a trial's seed, where points are drawn and have no seed of their own."""
+        return self
+
+    def pinned(self) -> Self:
+        """With what decides the content of files that may change, where they are here."""
         return self
 
     def check_split(self, split: Split | None) -> None:
@@ -128,15 +134,30 @@ def _names(kind: type[DataSection]) -> tuple[str, ...]:
 
 
 class FileData(SplitData):
-    """Data in files, of which tables may have rows without a label: left out, or of the class ``unlabelled_as``."""
+    """Data in files, of which tables may have rows without a label: left out, or of the class ``unlabelled_as``.
+
+    A file whose content is not fixed by a published checksum has its own, ``sha256``, among the settings: the trials of
+    a file that was changed are other trials.
+    """
 
     unlabelled_as: Text | None = None
+    sha256: Digest | None = None
+
+    @abstractmethod
+    def fingerprint(self) -> str | None:
+        """SHA-256 of the file as it is now; None where a published checksum fixes it, or where it is not here."""
+
+    def pinned(self) -> Self:
+        if self.sha256 is not None:
+            return self
+        found = self.fingerprint()
+        return self if found is None else self.model_copy(update={"sha256": found})
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the option as the first trials were written, so that no identity changes."""
+        """Without these options as the first trials were written, so that no identity changes."""
         written: dict[str, Any] = handler(self)
-        return {key: value for key, value in written.items() if key != "unlabelled_as" or value is not None}
+        return {key: value for key, value in written.items() if key not in _LATER or value is not None}
 
 
 def _first(dataset: Dataset, limit: int | None) -> Dataset:

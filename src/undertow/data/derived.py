@@ -35,6 +35,9 @@ class DerivedData(DataSection):
         own = seed if self.seed is None else self.seed
         return self.model_copy(update={"seed": own, "of": self.of.with_seed(own)})
 
+    def pinned(self) -> Self:
+        return self.model_copy(update={"of": self.of.pinned()})
+
     def check_split(self, split: Split | None) -> None:
         self.of.check_split(split)
 

@@ -17,17 +17,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from undertow.core.errors import DataError, InputError, nearest
-from undertow.core.files import TooLargeError, read_regular
 from undertow.data.catalogue import OUTCOMES, CatalogueEntry, lookup
 from undertow.data.cifar import parse_batch
 from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
 from undertow.data.idx import parse_idx
-from undertow.data.inflate import bound_for, too_large
-from undertow.data.local import search_folders
 from undertow.data.normalisation import normalised, norms_of
 from undertow.data.sources import obtain
 from undertow.data.splits import stratified_split
+from undertow.data.table_files import check_content, read_table_file
 from undertow.data.tables import read_table
 
 __all__ = ["load"]
@@ -48,6 +46,7 @@ def load(
     label: str | None = None,
     features: Sequence[str] | None = None,
     unlabelled_as: str | None = None,
+    sha256: str | None = None,
     test_fraction: float = 0.2,
     split_seed: int = 0,
 ) -> Dataset:
@@ -62,7 +61,8 @@ def load(
 
     Tables take ``label``, the column of classes, and ``features``, names or patterns of columns. Rows without a label
     are left out, or are of the class ``unlabelled_as``: a name among the labels, and for patients that were lost from
-    sight before the question was answered (dlbcl, neuroblastoma) "event-free" or "event". The file's row numbers are in
+    sight before the question was answered (dlbcl, neuroblastoma) "event-free" or "event". With ``sha256`` a file of
+    any other content is refused. The file's row numbers are in
     ``details["row"]``, further numeric columns in ``details``. ``normalise`` is one of "unit-norm" (the norms that were
     divided by are in ``details["raw_norm"]``), "centred", "mnist", "standardised" (fitted on the whole training split).
 
@@ -71,7 +71,7 @@ def load(
     ((359, 1, 8, 8), 10, (0.0, 1.0))
     """
     entry = None if _is_path(name) else lookup(str(name))
-    _refuse(entry, split, limit, for_tables=(label, features, unlabelled_as))
+    _refuse(entry, split, limit, for_tables=(label, features, unlabelled_as, sha256))
 
     def read(part: Split) -> _Samples:
         if entry is not None and entry.form == "bundled":
@@ -79,15 +79,16 @@ def load(
         if entry is not None and entry.form != "table":
             return _images(entry, part, folder, download)
         file, content = (
-            _table_file(Path(name), folder) if entry is None else _entry_file(entry, folder, download)
+            read_table_file(Path(name), folder) if entry is None else _entry_file(entry, folder, download)
         )
+        check_content(content, sha256, name=file)
         table = _table(file, content, entry, label, features, unlabelled_as)
         return table.split(part, test_fraction, split_seed)
 
     samples = read(split)
     fitted_on = None
     if normalise == "standardised":
-        fitted_on = (samples if split == "train" else read("train")).inputs()
+        fitted_on = (samples if split == "train" else read("train")).exact()
     title = Path(name).stem if entry is None else entry.name
     kept = samples.take(slice(limit))
     return kept.dataset(title, normalise=normalise, fitted_on=fitted_on, flatten=flatten)
@@ -104,7 +105,7 @@ def _refuse(
         )
     if entry is not None and entry.form != "table" and any(option is not None for option in for_tables):
         raise InputError(
-            f"{entry.name} is not a table: label, features and unlabelled_as do not apply to it."
+            f"{entry.name} is not a table: label, features, unlabelled_as and sha256 do not apply to it."
         )
 
 
@@ -118,8 +119,19 @@ class _Samples:
     scale: int | None
     details: dict[str, NDArray[Any]]
 
+    def exact(self) -> Tensor:
+        """The inputs in the precision of their file: what is standardised is rounded afterwards."""
+        return self.inputs() if self.scale is not None else torch.from_numpy(self.x)
+
     def inputs(self) -> Tensor:
-        x = self.x.astype(np.float32, copy=self.scale is not None)
+        with np.errstate(over="ignore"):  # told below
+            x = self.x.astype(np.float32, copy=self.scale is not None)
+        beyond = int((~np.isfinite(x)).sum())
+        if beyond:
+            raise DataError(
+                f"the table has {beyond} numbers beyond 3·10³⁸, which float32 cannot hold: ask for normalise = "
+                "'standardised', or divide their columns by something."
+            )
         if self.scale is not None:
             x /= np.float32(
                 self.scale
@@ -130,7 +142,7 @@ class _Samples:
         self, name: str, *, normalise: str | None, fitted_on: Tensor | None, flatten: bool
     ) -> Dataset:
         """As tensors, normalised; what is needed to go back to the raw inputs is among the details."""
-        raw = self.inputs()
+        raw = self.exact() if normalise == "standardised" else self.inputs()
         bounds = None if self.scale is None else (0.0, 1.0)
         x, bounds = normalised(raw, bounds, normalise, fitted_on=fitted_on)
         details = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in self.details.items()}
@@ -224,28 +236,6 @@ def _entry_file(
 ) -> tuple[str, bytes]:
     contents = obtain(entry, entry.files, folder=folder, download=download)
     return next(iter(contents.items()))
-
-
-def _table_file(path: Path, folder: str | os.PathLike[str] | None) -> tuple[str, bytes]:
-    try:
-        places = [path.expanduser(), *(place / path for place in search_folders(folder))]
-    except RuntimeError as error:  # the home of a user that there is not
-        raise DataError(f"There is no file {path}: {error}") from None
-    for place in places:
-        try:
-            # What a sparse file has on the disk is to its size as what is packed to what it unpacks to.
-            about = place.stat()
-            bound = bound_for(getattr(about, "st_blocks", about.st_size // 512 + 1) * 512)
-            return str(place), read_regular(place, largest=bound)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except TooLargeError:
-            raise too_large(str(place), bound) from None
-        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-            raise DataError(
-                f"{str(place)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}."
-            ) from None
-    raise DataError(f"There is no file {path}; looked at {', '.join(dict.fromkeys(map(str, places)))}.")
 
 
 def _is_path(name: str | os.PathLike[str]) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 import platformdirs
 
 from undertow.core.errors import DataError
-from undertow.core.files import TooLargeError, read_regular
+from undertow.core.files import TooLargeError, open_regular, read_regular
 from undertow.data.catalogue import CATALOGUE, CatalogueEntry, RawFile
 from undertow.data.inflate import OverrunError, bound_for, gunzip, too_large
 
@@ -21,7 +21,9 @@ __all__ = [
     "FileState",
     "State",
     "cache_folder",
+    "candidates",
     "find",
+    "has_size",
     "packed_bound",
     "read_verified",
     "search_folders",
@@ -66,7 +68,7 @@ def search_folders(folder: str | os.PathLike[str] | None = None) -> list[Path]:
 def find(entry: CatalogueEntry, file: RawFile, folders: list[Path]) -> tuple[FileState, bytes]:
     """The first whole copy of ``file`` in ``folders`` with its content; otherwise what was found instead."""
     damaged: FileState | None = None
-    for path in _candidates(entry, file, folders):
+    for path in candidates(entry, file, folders):
         try:
             return FileState(file.name, State.PRESENT, path), read_verified(path, file)
         except DataError as error:
@@ -89,6 +91,20 @@ def read_verified(path: Path, file: RawFile) -> bytes:
         content = unpack_gzip(content, file, where=str(path))
     verify(content, file, where=str(path))
     return content
+
+
+def has_size(path: Path, file: RawFile) -> bool:
+    """Whether a file has the size that its content should have: of a packed one, the size that its end tells."""
+    try:
+        with open_regular(path) as found:
+            if path.suffix != ".gz":
+                return file.size is None or os.fstat(found.fileno()).st_size == file.size
+            if found.read(2) != b"\x1f\x8b" or file.size is None:
+                return False
+            found.seek(-4, os.SEEK_END)
+            return int.from_bytes(found.read(4), "little") == file.size % 2**32
+    except OSError:
+        return False
 
 
 def unpack_gzip(content: bytes, file: RawFile, *, where: str) -> bytes:
@@ -123,7 +139,8 @@ def verify(content: bytes, file: RawFile, *, where: str) -> None:
         raise DataError(f"{where} is damaged: its md5 is {digest}, but {file.name} has {file.md5}.")
 
 
-def _candidates(entry: CatalogueEntry, file: RawFile, folders: list[Path]) -> Iterator[Path]:
+def candidates(entry: CatalogueEntry, file: RawFile, folders: list[Path]) -> Iterator[Path]:
+    """Where copies of ``file`` lie, whole or not."""
     for folder in folders:
         for inner in (entry.name, *entry.folders, "."):
             for name in (file.name, f"{file.name}.gz"):

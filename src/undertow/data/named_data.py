@@ -10,6 +10,7 @@ from undertow.data.data_section import FileData, Split
 from undertow.data.dataset import Dataset
 from undertow.data.loading import load
 from undertow.data.normalisation import Normalisation
+from undertow.data.table_files import fingerprint_of_entry
 from undertow.data.tasks import TaskName, relabel
 
 __all__ = ["NamedData"]
@@ -30,6 +31,9 @@ class NamedData(FileData):
     def build(self) -> Dataset:
         return _kept(self) if self.name in IMAGES else _loaded(self)
 
+    def fingerprint(self) -> str | None:
+        return fingerprint_of_entry(CATALOGUE[self.name])
+
     def files_read(self, split: Split | None) -> set[tuple[str, Split]]:
         fitted: set[Split] = {"train"} if self.normalise == "standardised" else set()
         return {(self.name, each) for each in {self.split, split, *fitted} if each is not None}
@@ -42,6 +46,7 @@ def _loaded(section: NamedData) -> Dataset:
         limit=section.limit,
         normalise=section.normalise,
         unlabelled_as=section.unlabelled_as,
+        sha256=section.sha256,
         flatten=True,
     )
     return relabel(loaded, section.task)

@@ -23,6 +23,8 @@ __all__ = [
     "unit_norm",
 ]
 
+_LARGE = 1e100
+"""Features larger than this, or smaller than its inverse, are scaled first: their squares have to be floats."""
 Bounds = tuple[float, float] | None
 Normalisation = Literal["unit-norm", "centred", "mnist", "standardised"]
 
@@ -109,9 +111,15 @@ def standardise(x: Tensor, bounds: Bounds = None, *, fitted_on: Tensor) -> tuple
     """
     del bounds  # every feature gets its own range
     reference = fitted_on.detach().cpu().numpy().astype(np.float64)
-    mean, std = reference.mean(axis=0), reference.std(axis=0)
-    values = (x.detach().cpu().numpy().astype(np.float64) - mean) / np.where(std > 0, std, 1.0)
-    return torch.from_numpy(values.astype(np.float32)).to(x), None
+    values = x.detach().cpu().numpy().astype(np.float64)
+    size = np.abs(reference).max(axis=0)
+    units = np.where((size > _LARGE) | ((size > 0) & (size < 1 / _LARGE)), size, 1.0)
+    if (units != 1).any():
+        reference, values = reference / units, values / units
+    constant = np.ptp(reference, axis=0) == 0  # whose mean is rounded, and would leave noise over noise
+    mean, std = np.where(constant, reference[0], reference.mean(axis=0)), reference.std(axis=0)
+    values = (values - mean) / np.where((std > 0) & ~constant, std, 1.0)
+    return torch.from_numpy(values.astype(np.float32)).to(x.device), None
 
 
 def _centred(x: Tensor, bounds: Bounds) -> tuple[Tensor, Bounds]:

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from undertow.data.acquire import Via, complete
 from undertow.data.catalogue import CATALOGUE, CatalogueEntry, RawFile, lookup
-from undertow.data.local import FileState, State, cache_folder, find, search_folders
+from undertow.data.local import FileState, State, cache_folder, candidates, find, has_size, search_folders
 
-__all__ = ["DatasetInfo", "available", "check", "fetch", "obtain"]
+__all__ = ["DatasetInfo", "available", "check", "fetch", "looks_whole", "obtain"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,22 @@ def check(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset
     <State.PRESENT: 'present'>
     """
     return _inspect(lookup(name), search_folders(folder))
+
+
+def looks_whole(name: str) -> bool:
+    """Whether every file is here in its size, and the smallest one in its content, which tells whose they are.
+
+    >>> looks_whole("digits")
+    True
+    """
+    entry, folders = lookup(name), search_folders()
+    if entry.form == "bundled":
+        return find_spec("sklearn") is not None
+    smallest = min(entry.files, key=lambda file: file.size or 0)
+    if find(entry, smallest, folders)[0].state is not State.PRESENT:
+        return False
+    others = [file for file in entry.files if file is not smallest]
+    return all(any(has_size(path, file) for path in candidates(entry, file, folders)) for file in others)
 
 
 def fetch(

@@ -8,6 +8,7 @@ from undertow.core.sections import Text
 from undertow.data.data_section import FileData
 from undertow.data.dataset import Dataset
 from undertow.data.loading import load
+from undertow.data.table_files import fingerprint
 
 __all__ = ["TableData"]
 
@@ -27,8 +28,12 @@ class TableData(FileData):
             label=self.label,
             features=self.features,
             unlabelled_as=self.unlabelled_as,
+            sha256=self.sha256,
             split=self.split,
             limit=self.limit,
             normalise=self.normalise,
             flatten=True,
         )
+
+    def fingerprint(self) -> str | None:
+        return fingerprint(self.path)

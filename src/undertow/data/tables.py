@@ -6,6 +6,7 @@ import csv
 import functools
 import io
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,14 +25,20 @@ log = logging.getLogger("undertow.data")
 
 _EMPTY = ("", "na", "n/a", "nan", "null", "none")
 _MANY_CLASSES = 1000
+_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
+"""What pandas calls a column of row numbers that it has read, or written to Parquet."""
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _PICKLED = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Features (N, d), labels 0 … classes−1 (N,), the row of the file each came from, and other columns."""
+    """Features (N, d), labels 0 … classes−1 (N,), the row of the file each came from, and other columns.
 
-    x: NDArray[np.float32]
+    Features have the precision of the file: 10⁷ + noise is noise once it is standardised, and one number in float32.
+    """
+
+    x: NDArray[np.floating]
     y: NDArray[np.int64]
     classes: tuple[str, ...]
     features: tuple[str, ...]
@@ -134,7 +141,7 @@ def _choose(columns: Mapping[str, NDArray[Any]], features: Sequence[str], name: 
             raise InputError(f"{name} has no column {unmatched[0]!r}; {nearest(unmatched[0], columns)}")
     else:
         wide = [key for key in numeric if columns[key].ndim == 2]
-        chosen = wide or numeric
+        chosen = wide or [key for key in numeric if not _is_index(key, columns[key], name)]
         for key in [] if wide else set(columns).difference(numeric):
             _warn_of_text(columns[key], key, name)
     if not chosen:
@@ -147,9 +154,20 @@ def _choose(columns: Mapping[str, NDArray[Any]], features: Sequence[str], name: 
     return chosen
 
 
-def _numbers(column: NDArray[Any], key: str, name: str, rows: NDArray[np.bool_]) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and told below
-        values = (column if rows.all() else column[rows]).astype(np.float32)
+def _is_index(key: str, column: NDArray[Any], name: str) -> bool:
+    """A row's number is no property of it: spreadsheets and pandas write one, in a column without a name."""
+    if key and not _INDEX.fullmatch(key):
+        return False
+    _warn(
+        f"{name}: the column {key!r}, which has no name of its own, is left out of the features: it looks like row "
+        f"numbers (it begins with {', '.join(f'{value:g}' for value in column[:3])}). Name it to learn from it."
+    )
+    return True
+
+
+def _numbers(column: NDArray[Any], key: str, name: str, rows: NDArray[np.bool_]) -> NDArray[np.floating]:
+    values = column if rows.all() else column[rows]
+    values = values if values.dtype == np.float32 else values.astype(np.float64)
     values = values.reshape(int(rows.sum()), -1)
     bad = int((~np.isfinite(values)).sum())
     if bad:
@@ -202,6 +220,7 @@ def _read_csv(content: bytes, name: str, _: str | None) -> dict[str, NDArray[Any
     if len(lines) < 2:
         raise DataError(f"{name} is empty: a table needs a line of column names and at least one row.")
     header, rows = [key.strip() for key in lines[0]], lines[1:]
+    _refuse_other_separators(lines[0], name)
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise DataError(f"{name}: record {number} has {len(row)} fields, the first line {len(header)}.")
@@ -209,6 +228,18 @@ def _read_csv(content: bytes, name: str, _: str | None) -> dict[str, NDArray[Any
         double = next(key for key in header if header.count(key) > 1)
         raise DataError(f"{name} has two columns called {double!r}; rename one.")
     return {key: _column(values) for key, values in zip(header, zip(*rows, strict=True), strict=True)}
+
+
+def _refuse_other_separators(first: Sequence[str], name: str) -> None:
+    """Files that are not separated by commas may have them as decimal points: nothing is guessed."""
+    counts = {separator: sum(field.count(separator) for field in first) for separator in _SEPARATORS}
+    likely = max(counts, key=lambda separator: counts[separator])
+    if counts[likely] >= len(first):
+        raise DataError(
+            f"{name} is separated by {_SEPARATORS[likely]} ({likely!r}), and tables are read with commas. Save it with "
+            f"commas and decimal points: pandas.read_csv(file, sep={likely!r}, decimal=',').to_csv(new, index=False), "
+            "without decimal=',' where decimals are points."
+        )
 
 
 def _column(values: Sequence[str]) -> NDArray[Any]:

@@ -14,14 +14,16 @@ from undertow.core.precision import matmul_precision
 from undertow.jacobian.largest_ritz import largest_ritz, log_polynomial
 from undertow.jacobian.tridiagonal import miss_threshold
 
-__all__ = ["largest_entries", "largest_singular"]
+__all__ = ["largest_entries", "largest_singular", "need_scaling"]
 
 _SMALL = 192  # of the smaller side: up to here the eigenvalues of the Gram matrix take less time than Lanczos
 _TINY = 32
 _LONG = 3  # columns to a row
 _FIRST_LOOK, _LOOK_GROWTH = {"cpu": 9, "cuda": 12}, 1.4
 _ROOM = 32  # vectors that there is room for at first
-_PLAIN = 1e12  # entries between its inverse and it are not scaled: their squares and sums are no trouble to float32
+_PLAIN = (1e-5, 1e4)
+"""Matrices whose largest entries a lie between are not copied and scaled. ‖W Wᵀv‖² has fourth powers in it: a⁴(rc)² is
+to stay below float32's 3·10³⁸, and 10⁻¹² of a⁴, which a bound may hang on, above its 10⁻³⁸."""
 
 
 @matmul_precision("float32")  # the bounds do not cover the rounding of TF32
@@ -43,10 +45,9 @@ def largest_singular(
     """
     wide = stack.detach() if stack.shape[1] <= stack.shape[2] else stack.detach().mT
     largest = largest_entries(stack) if largest is None else largest
-    least, most = largest.aminmax()
-    plain = bool((most < _PLAIN) & (least > 1 / _PLAIN))
-    units = torch.ones_like(largest) if plain else largest
-    wide = wide if plain else wide / units[:, None, None]
+    scaling = need_scaling(*torch.stack(largest.aminmax()).tolist())
+    units = largest if scaling else torch.ones_like(largest)
+    wide = wide / units[:, None, None] if scaling else wide
     if wide.shape[1] <= _SMALL:
         wide = wide.double()
         gram = wide @ wide.mT
@@ -68,6 +69,15 @@ def largest_entries(stack: Tensor) -> Tensor:
     """
     entries = stack.detach().flatten(1)
     return torch.maximum(entries.amax(1), -entries.amin(1))  # aminmax takes a CPU twenty times as long
+
+
+def need_scaling(least: float, most: float) -> bool:
+    """Whether matrices with largest entries from ``least`` to ``most`` are to be divided by them first.
+
+    >>> need_scaling(1e-3, 1.0), need_scaling(1e-9, 1.0)
+    (False, True)
+    """
+    return least < _PLAIN[0] or most > _PLAIN[1]
 
 
 def _lanczos(wide: Tensor, rtol: float, risk: float) -> tuple[Tensor, Tensor]:

@@ -30,14 +30,14 @@ def power_iteration(
     old: Tensor | None = None
     norm = torch.zeros(len(u), dtype=torch.float64, device=u.device)
     for _ in range(max_steps):
-        v = operator.jvp(u)
-        image = operator.vjp(v)
-        length = image.norm(dim=1)
-        new = (length / v.norm(dim=1).clamp_min(1e-30)).double()
-        u = image / length.clamp_min(1e-30)[:, None]
+        v, _ = _near_one(operator.jvp(u))
+        image, exponent = _near_one(operator.vjp(v))
+        length, before = image.norm(dim=1), v.norm(dim=1)
+        new = torch.ldexp(torch.where(before > 0, length / before, 0.0).double(), exponent)
+        u = torch.where(length > 0, image.T / length, 0.0).T
         steps += running
         if form == "authors":
-            if old is not None and bool(((new - old) / old.clamp_min(1e-30)).max() < tolerance):
+            if old is not None and bool(((new - old) / old.clamp_min(1e-300)).max() < tolerance):
                 return old, steps, True
             norm = new
         else:
@@ -48,3 +48,12 @@ def power_iteration(
                     return norm, steps, True
         old = new
     return norm, steps, False
+
+
+def _near_one(vector: Tensor) -> tuple[Tensor, Tensor]:
+    """Vectors (N, n) less powers of two, which change no digit, and these, (N,).
+
+    ‖JᵀJu‖² is a fourth power: of a norm of 10⁻¹⁰ float32 has none, and of one of 10¹⁰ neither.
+    """
+    exponent = torch.frexp(vector.abs().amax(1))[1].clamp(-120, 120)
+    return torch.ldexp(vector, -exponent[:, None]), exponent

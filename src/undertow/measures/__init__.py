@@ -107,6 +107,7 @@ MEASURES = MeasureRegistry(
     ),
     Listed("randomised-features", "undertow.measures.randomised_features:RandomisedFeatures"),
     Listed("frequency-residuals", "undertow.measures.frequency_residuals:FrequencyResiduals"),
+    Listed("near-orthogonality", "undertow.measures.data_orthogonality:DataOrthogonality"),
     Listed("late-generalisation", "undertow.measures.late_generalisation:LateGeneralisation"),
     Listed("linear-likeness", "undertow.measures.linear_likeness:LinearLikeness"),
     Listed(

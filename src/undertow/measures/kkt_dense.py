@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from scipy.optimize import nnls
 from torch import Tensor, nn
 from torch.func import vmap
 
@@ -77,6 +76,8 @@ def _nonnegative(gradients: Tensor, theta: Tensor, excess: Tensor) -> tuple[Tens
     inside = Q.T @ theta
     rows = torch.cat([R, excess[None]]).cpu().numpy()
     goal = torch.cat([inside, inside.new_zeros(1)]).cpu().numpy()
+    from scipy.optimize import nnls  # a quarter of a second, for small networks alone
+
     solved, _ = nnls(rows, goal, maxiter=30 * len(gradients))
     multipliers = torch.from_numpy(solved).to(theta)
     return multipliers, float((theta - multipliers @ gradients).norm())

@@ -14,7 +14,8 @@ from undertow.core.errors import InputError, ModelError
 from undertow.core.stacked_members import StackedMembers
 from undertow.core.status import Status
 from undertow.core.unwrapping import unwrapped
-from undertow.jacobian.largest_singular import largest_entries, largest_singular
+from undertow.core.weights_in_use import weights_in_use
+from undertow.jacobian.largest_singular import largest_entries, largest_singular, need_scaling
 from undertow.jacobian.norms import matrix_norm
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, StackedMeasure
@@ -119,13 +120,14 @@ def stable_ranks(stack: Tensor) -> tuple[list[float], list[float]]:
     >>> [round(value, 9) for value in stable_ranks(torch.stack([torch.eye(3), torch.ones(3, 3)]))[0]]
     [3.0, 1.0]
     """
+    _refuse_kinds(stack)
     scaled = stack.detach() if stack.dtype in (torch.float32, torch.float64) else stack.detach().float()
     largest = largest_entries(scaled)
     least, most = torch.stack(largest.aminmax()).tolist()  # NaN where one entry is
     if not math.isfinite(most):
         raise InputError("the matrix holds NaN or Inf.")
     zero = largest == 0
-    if least < 1e-12 or most > 1e12:
+    if need_scaling(least, most):
         scaled = scaled / largest.where(~zero, 1.0)[:, None, None]
         scaled[zero, 0, 0] = 1.0  # of nothing there is no norm to be found
         largest = torch.ones_like(largest)
@@ -143,29 +145,31 @@ _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 def weight_matrices(net: nn.Module) -> list[tuple[str, Tensor, str]]:
-    """Name, matrix and how it was read, for every weight of ``net`` with two or more axes."""
-    readings: dict[int, tuple[Callable[[Tensor], Tensor], str]] = {}
-    for module in net.modules():
-        weight = getattr(module, "weight", None)
-        if not isinstance(weight, Tensor):
-            continue
-        if isinstance(module, _TRANSPOSED):
-            readings[id(weight)] = (
-                lambda w: w.transpose(0, 1).flatten(1),
-                "out × in·kernel (transposed convolution)",
-            )
-        elif isinstance(module, _CONVOLUTIONS):
-            readings[id(weight)] = (lambda w: w.flatten(1), "out × in·kernel (per group)")
-    matrices = []
-    for name, parameter in net.named_parameters():
-        if parameter.dim() < 2:
-            continue
-        read, words = readings.get(id(parameter), (lambda w: w.flatten(1), "matrix"))
-        matrices.append((name, read(parameter.detach()), words))
+    """Name, matrix and how it was read, for every weight of ``net`` with two or more axes.
+
+    Of a layer with weight normalisation, or any other parametrisation, the weight that it multiplies with.
+    """
+    matrices, seen = [], set[int]()
+    for prefix, module in net.named_modules():
+        for name, tensor in weights_in_use(module):
+            if tensor.dim() < 2 or id(tensor) in seen:
+                continue
+            seen.add(id(tensor))
+            read, words = _reading(module, name)
+            matrices.append((f"{prefix}.{name}" if prefix else name, read(tensor.detach()), words))
     return matrices
 
 
+def _reading(module: nn.Module, name: str) -> tuple[Callable[[Tensor], Tensor], str]:
+    if name == "weight" and isinstance(module, _TRANSPOSED):
+        return lambda w: w.transpose(0, 1).flatten(1), "out × in·kernel (transposed convolution)"
+    if name == "weight" and isinstance(module, _CONVOLUTIONS):
+        return lambda w: w.flatten(1), "out × in·kernel (per group)"
+    return lambda w: w.flatten(1), "matrix"
+
+
 def _of(matrix: Tensor, reading: str, rtol: float) -> StableRankResult:
+    _refuse_kinds(matrix)
     matrix = matrix.detach()
     rows, columns = matrix.shape
     if matrix.numel() == 0:
@@ -182,3 +186,13 @@ def _of(matrix: Tensor, reading: str, rtol: float) -> StableRankResult:
     value = squared / norms.value.item() ** 2
     error = value - squared / (norms.value.item() + norms.error.item()) ** 2
     return StableRankResult(value, error=error, status=norms.status, shape=(rows, columns), reading=reading)
+
+
+def _refuse_kinds(matrix: Tensor) -> None:
+    """A sentence for tensors that have no such rank as they are."""
+    if matrix.layout is not torch.strided:
+        raise InputError("the matrix is sparse: call its to_dense() first.")
+    if matrix.is_complex():
+        raise InputError("the matrix is complex; stable ranks are of real ones: take its real or its imag.")
+    if matrix.dtype == torch.bool:
+        raise InputError("the matrix holds truth values: call its float() first.")

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import linprog, nnls
 from torch import Tensor
 
 from undertow.core.errors import InputError
@@ -131,6 +130,10 @@ def _in_l1(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _in_l2(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The point of the hull of the a_i nearest to 0, by least squares with λ ≥ 0 (Lawson & Hanson 1974, ch. 23)."""
     goal = np.append(np.zeros(rows.shape[1]), 1.0)
+    from scipy.optimize import (
+        nnls,  # a quarter of a second, which those who only import this need not wait for
+    )
+
     shares, _ = nnls(np.r_[rows.T, np.ones((1, len(rows)))], goal, maxiter=50 * len(rows))
     return rows.T @ shares, shares
 
@@ -144,6 +147,8 @@ def _is_vector(shapes: Sequence[Shape]) -> bool:
 
 
 def _program(goal: np.ndarray, above: np.ndarray, bound: np.ndarray, bounds: Any) -> Any:
+    from scipy.optimize import linprog
+
     solved = linprog(goal, A_ub=above, b_ub=bound, bounds=bounds, method="highs")
     if solved.x is None:
         raise InputError(f"the linear program of the margin has no solution: {solved.message}")

@@ -17,10 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import nnls
 
 from undertow.adversary.exact.adversarial_cap import cap_limits, chord_line
-from undertow.adversary.exact.milp import milp_distance
 from undertow.adversary.exact.two_layer_gaps import Array, ExactDistance, Gap, TwoLayer, dual_norms
 
 __all__ = ["exact_distance", "l2_distance", "least_distance"]
@@ -101,6 +99,8 @@ def _nearest(
         if norm == 2:
             found = l2_distance(local, room=inside, best=1.0, deadline=deadline)
         else:
+            from undertow.adversary.exact.milp import milp_distance  # scipy.optimize, as below
+
             found = milp_distance(local, norm=norm, room=inside, best=1.0, deadline=deadline)
         lowest = min(lowest, found.lower * best)
         status = status if found.status == "exact" else found.status
@@ -204,6 +204,8 @@ def least_distance(rows: Array, sides: Array) -> Array | None:
     >>> least_distance(np.array([[-1.0, 0.0]]), np.array([-2.0]))  # δ₁ ≥ 2
     array([2., 0.])
     """
+    from scipy.optimize import nnls  # a quarter of a second, and few who import this module solve anything
+
     matrix = np.vstack([-rows.T, -sides])
     aim = np.zeros(len(matrix))
     aim[-1] = 1.0

@@ -196,7 +196,10 @@ def _test(claim: Claim, reproduction: Reproduction) -> Finding:
         why = f"it cannot be judged on what is there ({type(error).__name__}: {error})"
         finding = Finding(Verdict.UNDECIDED, None, None, 0, why)
     # Nothing is measured of a network after it diverged: claims about the end of training are about the others.
-    notes = [finding.note, f"{diverged} of {trials} trials diverged" if diverged else "", unknown]
+    on = [
+        f"on {file}" for file in reproduction.files(claim.parts)
+    ]  # "the table that was given" is one of many
+    notes = [*on, finding.note, f"{diverged} of {trials} trials diverged" if diverged else "", unknown]
     if missing:
         # What is there so far may be a biased selection: evidence, but no verdict.
         notes.append(f"{missing} of {trials} trials are missing")

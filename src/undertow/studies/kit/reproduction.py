@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from undertow.config.study_names import OWN_SEEDS
@@ -56,6 +57,11 @@ class Reproduction:
             kept = [each.name for each in chosen if each.name in COLUMNS or each.null_count() < len(each)]
             self._chosen[asked] = chosen.select(kept)
         return self._chosen[asked]
+
+    def files(self, parts: Sequence[str]) -> tuple[str, ...]:
+        """The names of the tables of the reader's own that some of the parts ran on."""
+        data = [each.settings.get("data", {}) for each in self.parts if each.part in parts]
+        return tuple(dict.fromkeys(Path(str(own["path"])).name for own in data if own.get("path")))
 
     def begun(self, parts: Sequence[str]) -> bool:
         """Whether all of these parts were asked for."""

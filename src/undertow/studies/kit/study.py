@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.core.errors import ConfigError, nearest
 from undertow.studies.kit.claim import Claim
+from undertow.studies.kit.lacking import LackingDataError
 from undertow.studies.kit.statements import Figure, Published
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ __all__ = ["SCALES", "Figure", "Part", "Scale", "Study"]
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "laptop", "paper")
 Part = Callable[[Scale, str], dict[str, Any] | None]
-"""From a scale and a variant to the settings of one grid of trials; None where that variant has no such part."""
+"""From a scale and a variant to the settings of one grid of trials; None where that variant has no such part.
+
+Where its data are not here it may raise ``LackingDataError``: the study goes on without it.
+"""
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,14 @@ class Study:
             raise ConfigError(f"there is no scale {scale!r}; {nearest(scale, SCALES)}")
         found = {}
         for part in parts or (part for part in self.parts if part != self.own_data):
-            own = self.parts[part](known, variant)
+            try:
+                own = self.parts[part](known, variant)
+            except LackingDataError as lacking:
+                if part in parts:
+                    raise ConfigError(
+                        f"the part {part} of {self.name} needs data: {lacking.sentence}"
+                    ) from None
+                continue
             if own is not None:
                 found[part] = {"name": self.name, "variant": variant, "scale": scale, "part": part, **own}
         if not found:

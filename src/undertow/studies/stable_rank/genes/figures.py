@@ -12,7 +12,7 @@ from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.statements import Figures
 from undertow.studies.stable_rank.rank_tables import by_start
 
-__all__ = ["FIGURES", "layers_and_scores"]
+__all__ = ["FIGURES", "layers_and_scores", "without_headings"]
 
 FIGURES = Figures()
 _RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -41,12 +41,12 @@ def layers_and_scores(frame: polars.DataFrame) -> altair.TopLevelMixin:
         time, rows = Axis("step", log=True, ticks=_STEPS), rows.filter(polars.col("step") > 0)
     panels: altair.TopLevelMixin = altair.vconcat(
         _panels(rows, "stable-rank", "hidden.weight", time, Axis("stable rank of W", log=True, ticks=_RANKS)),
-        _without_headings(_panels(rows, "stable-rank", "output.weight", time, Axis("of the head"))),
+        without_headings(_panels(rows, "stable-rank", "output.weight", time, Axis("of the head"))),
         # Before the first step both layers' outputs are equal, and a tie is no right answer: 0 says nothing.
-        _without_headings(
+        without_headings(
             _panels(rows.filter(polars.col("step") > 0), "accuracy", "", time, Axis("test accuracy"))
         ),
-        _without_headings(_panels(rows, "loss", "mean", time, Axis("test loss"))),
+        without_headings(_panels(rows, "loss", "mean", time, Axis("test loss"))),
         spacing=4,
     )
     return panels
@@ -63,7 +63,7 @@ def _panels(rows: polars.DataFrame, measure: str, key: str, time: Axis, up: Axis
     return plot.draw(shown)
 
 
-def _without_headings(panels: Any) -> Any:
+def without_headings(panels: Any) -> Any:
     """The same below others, whose title and names of columns are its own."""
     panels.title = altair.Undefined
     if isinstance(panels, altair.FacetChart):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow.studies.kit.lacking import LackingDataError
 from undertow.studies.kit.presence import present
 from undertow.studies.kit.scales import by_scale
 from undertow.studies.kit.settings import gradient_descent
@@ -23,29 +24,29 @@ _PATIENTS = by_scale(width=(8, 40, 1000), epochs=(10, 60, 500), every=(2, 4, 10)
 _PERSONS = by_scale(width=(16, 128, 128), epochs=(500, 5000, 5000), every=(25, 50, 20))
 
 
-def _patients(name: str, scale: Scale, variant: str) -> dict[str, Any] | None:
+def _patients(name: str, scale: Scale, variant: str) -> dict[str, Any]:
     size = _PATIENTS[scale]
     if not present(name):
-        return None
+        raise LackingDataError(name)
     settings = _table(name, size.width, 0.22, size.epochs, size.every, variant, scale)
     return {**settings, "training": {**settings["training"], **IN_SPAN}}
 
 
-def dlbcl(scale: Scale, variant: str) -> dict[str, Any] | None:
+def dlbcl(scale: Scale, variant: str) -> dict[str, Any]:
     """240 lymphoma patients × 7,399 genes, with the settings for neuroblastoma: an extension of Fig 2."""
     return _patients("dlbcl", scale, variant)
 
 
-def neuroblastoma(scale: Scale, variant: str) -> dict[str, Any] | None:
+def neuroblastoma(scale: Scale, variant: str) -> dict[str, Any]:
     """Fig 2, on the user's copy; patients whose three years are unknown are left out."""
     return _patients("neuroblastoma", scale, variant)
 
 
-def autism(scale: Scale, variant: str) -> dict[str, Any] | None:
+def autism(scale: Scale, variant: str) -> dict[str, Any]:
     """Fig 3: five genes."""
     size = _PERSONS[scale]
     if not present("autism"):
-        return None
+        raise LackingDataError("autism")
     return _table("autism", size.width, 0.01, size.epochs, size.every, variant, scale)
 
 
@@ -53,7 +54,12 @@ def own_table(scale: Scale, variant: str) -> dict[str, Any]:
     """A table of the reader's, trained on as autism's; its columns, in any units, are standardised first."""
     size = _PERSONS[scale]
     settings = _table("table", size.width, 0.01, size.epochs, size.every, variant, scale)
-    return {**settings, "data": {"name": "table", "normalise": "standardised"}}
+    known = {"name": "near-orthogonality", "split": "train", "every": "end"}
+    return {
+        **settings,
+        "data": {"name": "table", "normalise": "standardised"},
+        "probe": {**settings["probe"], "measures": [*settings["probe"]["measures"], known]},
+    }
 
 
 def _table(

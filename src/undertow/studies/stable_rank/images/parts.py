@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow.studies.kit.lacking import LackingDataError
 from undertow.studies.kit.presence import present
 from undertow.studies.kit.scales import by_scale
 from undertow.studies.kit.study import Part, Scale
@@ -49,7 +50,7 @@ _LONG = by_scale(
 )
 
 
-def mnist(scale: Scale, variant: str) -> dict[str, Any] | None:
+def mnist(scale: Scale, variant: str) -> dict[str, Any]:
     """Fig 4; where MNIST is not here, the smaller scales take scikit-learn's digits."""
     if not present("mnist") and scale != "paper":
         return _pictures({"name": "digits"}, _DIGITS[scale], variant, batch=64, rate=0.1)
@@ -63,27 +64,27 @@ def mnist(scale: Scale, variant: str) -> dict[str, Any] | None:
     )
 
 
-def fashion_mnist(scale: Scale, variant: str) -> dict[str, Any] | None:
+def fashion_mnist(scale: Scale, variant: str) -> dict[str, Any]:
     """The same on pictures of clothing: an extension."""
     if not present("fashion-mnist") and scale != "paper":
-        return None
+        raise LackingDataError("fashion-mnist")
     data = {"name": "fashion-mnist", "normalise": "mnist"}
     return _pictures(data, _DIGITS[scale], variant, batch=64, rate=0.1, every=_moments(scale))
 
 
-def cifar10(scale: Scale, variant: str) -> dict[str, Any] | None:
+def cifar10(scale: Scale, variant: str) -> dict[str, Any]:
     """Fig 5."""
     if not present("cifar10") and scale != "paper":
-        return None
+        raise LackingDataError("cifar10")
     data, size = {"name": "cifar10", "normalise": "centred"}, _THINGS[scale]
     settings = _pictures(data, size, variant, batch=128, rate=size.rate, seeds=TEN_SEEDS[:6])
     return {**settings, "training": {**settings["training"], "matmul_precision": size.precision}}
 
 
-def cifar10_long(scale: Scale, variant: str) -> dict[str, Any] | None:
+def cifar10_long(scale: Scale, variant: str) -> dict[str, Any]:
     """Fig 6: ReLU, the smallest start."""
     if not present("cifar10") and scale != "paper":
-        return None
+        raise LackingDataError("cifar10")
     data, axis = {"name": "cifar10", "normalise": "centred"}, start_axis(variant)
     size = _LONG[scale]
     settings = _pictures(

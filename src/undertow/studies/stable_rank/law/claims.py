@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars
 
 from undertow.core.errors import InputError
@@ -92,6 +94,36 @@ def worse_with_cosine(frame: polars.DataFrame) -> Finding:
         f"by cosine: {by_value(means, 'cosine', value='off', form='{place:g}: {mean:.2f}')}",
     )
     return verdict(found, above=0.0, within=CORRELATION, note=note)
+
+
+_RESTS_SEEN = "where these networks come to rest was known when their starts' patterns were asked"
+_OF_MIXTURE: dict[str, Any] = {
+    "parts": ("rest",),
+    "figure": "law-of-mixture",
+    "hindsight": _RESTS_SEEN,
+}
+
+
+@CLAIMS.add(
+    "R-n.mixture",
+    "On the report's mixture the stable rank at rest is predicted by the start's activation pattern alone, within 5 % "
+    "(fixed head, ReLU).",
+    **_OF_MIXTURE,
+    activation="relu",
+)
+@CLAIMS.add(
+    "R-n.mixture-leaky",
+    "On the report's mixture it is that of every neuron active on its class, within 5 % (fixed head, leaky ReLU).",
+    **_OF_MIXTURE,
+    activation="leaky-relu",
+)
+def on_the_mixture(frame: polars.DataFrame, activation: str) -> Finding:
+    """Per seed the largest |end/predicted − 1| of both starts; the points are nearly orthogonal, and of all norms."""
+    table = predictions(by_start(frame), ["activation", "seed", "init"])
+    own = table.filter(polars.col("activation") == activation)
+    signed = mean((own["end"] / own["predicted"] - 1).drop_nulls())
+    note = ("effect: largest |stable rank/prediction − 1|", f"on average it is {signed:+.1%} off")
+    return verdict(own, "off", over="max", below=0.05, within=POSITIVE, note=note)
 
 
 def arms(frame: polars.DataFrame, *, every_width: bool = False) -> polars.DataFrame:

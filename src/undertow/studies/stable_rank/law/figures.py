@@ -38,6 +38,27 @@ def law(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 
 @FIGURES.add(
+    "law-of-mixture",
+    "Stable rank at rest beside what the start's activation pattern predicts, the report's mixture (fixed head)",
+    parts=("rest",),
+)
+def law_of_mixture(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """On the dashed line the prediction is exact; a point for each network, by the scale of its start."""
+    table = predictions(by_start(frame), ["activation", "seed", "init"])
+    ends = table["predicted"].min(), table["predicted"].max()
+    return ScatterPlot(
+        x="predicted",
+        y="end",
+        x_axis=Axis("predicted by the start's pattern"),
+        y_axis=Axis("stable rank at rest"),
+        colour="init",
+        legend="init",
+        shape="activation",
+        title="a point for every network; dashed: as predicted",
+    ).draw(table, theory=polars.DataFrame({"predicted": ends, "end": ends}))
+
+
+@FIGURES.add(
     "law-by-cosine",
     "How wrong the prediction is, from orthogonal points to one direction",
     parts=("cosines",),

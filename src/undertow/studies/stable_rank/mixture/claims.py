@@ -62,16 +62,28 @@ def order(frame: polars.DataFrame, activation: str) -> Finding:
     return judged_order(frame, activation)
 
 
-@CLAIMS.add("R-a.right", "The last 1,000 of 5,000 epochs are flat (ReLU).", "Fig 1 right")
+_FLAT = "The last 1,000 of 5,000 epochs are flat"
+_RELU_SEEN = "the same claim had been judged with ReLU"
+
+
+@CLAIMS.add("R-a.right", f"{_FLAT} (ReLU).", "Fig 1 right", activation="relu")
 @CLAIMS.add(
-    "R-a.fixed-right",
-    "The last 1,000 of 5,000 epochs are flat (fixed head, ReLU).",
+    "R-a.right-leaky", f"{_FLAT} (leaky ReLU).", "Fig 1 right", hindsight=_RELU_SEEN, activation="leaky-relu"
+)
+@CLAIMS.add(
+    "R-a.fixed-right", f"{_FLAT} (fixed head, ReLU).", "Fig 1 right", **_FIXED_RIGHT, activation="relu"
+)
+@CLAIMS.add(
+    "R-a.fixed-right-leaky",
+    f"{_FLAT} (fixed head, leaky ReLU).",
     "Fig 1 right",
     **_FIXED_RIGHT,
+    hindsight=_RELU_SEEN,
+    activation="leaky-relu",
 )
-def flat(frame: polars.DataFrame) -> Finding:
+def flat(frame: polars.DataFrame, activation: str) -> Finding:
     """Per seed the largest relative change over the last fifth of training of the five inits, against 1 %."""
-    change = ends(frame, "relu").with_columns(value=(polars.col("end") / polars.col("late") - 1).abs())
+    change = ends(frame, activation).with_columns(value=(polars.col("end") / polars.col("late") - 1).abs())
     return verdict(
         change, over="max", below=0.01, note="effect: relative change in the last fifth, largest of the inits"
     )

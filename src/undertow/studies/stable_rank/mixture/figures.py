@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import altair
 import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
-from undertow.studies.kit.readings import measured, stacked
+from undertow.studies.kit.readings import curves, measured, stacked
 from undertow.studies.kit.statements import Figures
+from undertow.studies.stable_rank.genes.figures import without_headings
 from undertow.studies.stable_rank.rank_tables import by_start, stable_ranks
 
 __all__ = ["FIGURES"]
@@ -40,11 +43,20 @@ _COUNTS = {"directions": "groups of directions", "patterns": "different patterns
     since=0.8,
 )
 def over_training(frame: polars.DataFrame, since: float, log: bool = False) -> altair.TopLevelMixin:
-    """Fig 1 left: all epochs; right: the last 1000 of 5000."""
+    """Fig 1 left: all epochs, with the loss of the ten points below; right: the last 1000 of 5000."""
     shown = stable_ranks(frame).filter(polars.col("epoch") >= since * polars.col("epoch").max())
     shown = shown.sort("activation", descending=True, maintain_order=True)  # ReLU first, as in the report
     up = Axis("stable rank of W", log=log)
-    return LinePlot(x="epoch", y=up, colour="init", column="activation").draw(shown)
+    above = LinePlot(x="epoch", y=up, colour="init", column="activation").draw(shown)
+    if since:
+        return above
+    loss = curves(by_start(frame), "loss", "mean", by=("activation", "seed", "init"))
+    loss = loss.sort("activation", descending=True, maintain_order=True)
+    below = LinePlot(
+        x="epoch", y=Axis("training loss"), colour="init", column="activation", size=(340, 130)
+    ).draw(loss)
+    panels: altair.TopLevelMixin = altair.vconcat(cast(Any, above), without_headings(below), spacing=4)
+    return panels
 
 
 @FIGURES.add(

@@ -58,6 +58,17 @@ def by_data(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 
 @FIGURES.add(
+    "order-by-cosines-of-data",
+    "How far the stable ranks follow the starts, by data set and the mean |cosine| of two samples (ReLU)",
+    parts=DATA_PARTS,
+)
+def by_mean_cosine(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """The same by the average pair of samples, not by the nearest one."""
+    table = orders_by_data(frame, "cosine").with_columns(near=-polars.col("near"))
+    return _scatter(table, Axis("mean |cosine| of two samples, as trained on"))
+
+
+@FIGURES.add(
     "order-by-features",
     "How far the stable ranks follow the starts, by data set and how its features are correlated (ReLU)",
     parts=DATA_PARTS,

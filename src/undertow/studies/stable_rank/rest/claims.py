@@ -197,6 +197,15 @@ _INEQUALITY = "‖W‖_F² ≤ 2‖W‖₂² + ‖∇L‖_F²"
     activation="relu",
 )
 @CLAIMS.add(
+    "R-d.early-leaky",
+    f"{_INEQUALITY} at every step before the loss is 10⁻³ (leaky ReLU).",
+    "proof idea",
+    figure="proof",
+    hindsight=f"{HINDSIGHT}, and all of them with ReLU",
+    late=False,
+    activation="leaky-relu",
+)
+@CLAIMS.add(
     "R-d.late",
     f"{_INEQUALITY} at every step after (ReLU).",
     "proof idea",
@@ -216,5 +225,9 @@ def inequality(frame: polars.DataFrame, late: bool, activation: str) -> Finding:
     """Per seed the largest (‖W‖_F² − 2‖W‖₂²)/‖∇L‖_F² over the moments recorded and both starts, against 1."""
     below = polars.col("log10_loss") < math.log10(_LATE)
     moments = proof_readings(frame, activation).filter(below if late else ~below)
+    if not late and not moments["step"].max():
+        raise InputError(
+            "before a loss of 10⁻³ nothing was read but the start, which has not learned anything"
+        )
     note = "effect: largest (‖W‖_F² − 2‖W‖₂²)/‖∇L‖_F² of the recorded moments"
     return verdict(moments, "ratio", over="max", below=1.0, note=note)
