@@ -24,6 +24,7 @@ from undertow.adversary.stacked_networks import stacked
 from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.outputs import picked_output
 from undertow.core.plain_words import check_tensor, gradients_in_plain_words, in_plain_words
+from undertow.core.unwrapping import as_written, unwrapped
 
 __all__ = ["Classifier", "Groups", "Passes", "Scorer", "as_classifier", "margins_of"]
 
@@ -86,6 +87,12 @@ class Classifier:
         if bool((torch.as_tensor(self.std) <= 0).any()):
             raise InputError("std must be positive everywhere")
 
+        if isinstance(self.net, nn.Module) and self.members is None:
+            object.__setattr__(self, "net", unwrapped(self.net))
+        elif not callable(self.net):
+            inside = [unwrapped(net) if isinstance(net, nn.Module) else net for net in self.net]
+            object.__setattr__(self, "net", inside)
+
     @property
     def several(self) -> bool:
         """Whether results carry a member axis."""
@@ -122,7 +129,11 @@ class Classifier:
         try:
             for module in modules:
                 module.training = False
-            with torch.autocast(x.device.type, enabled=False), gradients_in_plain_words():
+            with (
+                torch.autocast(x.device.type, enabled=False),
+                as_written(modules),
+                gradients_in_plain_words(),
+            ):
                 scorer = self._scorer(x)
                 if check:
                     check_inputs(scorer, x, y)

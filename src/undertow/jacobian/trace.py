@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from undertow.core.unwrapping import as_written
 from undertow.jacobian.replaying import aside
 
 __all__ = ["leave_no_trace"]
@@ -26,8 +27,8 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
 
     Inside, attention runs on the composed ("math") kernel: the fused ones have no second derivative,
     which the Jacobian-vector product needs; so do recurrent layers, for the same reason. Compiled modules run as they
-    are written. Autocast is off: error bounds count the rounding of the dtype that a network holds, not of one that
-    its products are taken in.
+    are written. Autocast is off, also where accelerate has put it into the network: error bounds count the rounding of
+    the dtype that a network holds, not of one that its products are taken in.
     """
     modules = list(f.modules()) if isinstance(f, nn.Module) else []
     modes = [(module, module.training) for module in modules]
@@ -49,6 +50,7 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
             torch.autocast("cpu" if device is None else device.type, enabled=False),
             _composed_recurrence(modules),
             _uncompiled(),
+            as_written(modules),
             aside(device),
         ):
             torch.backends.mha.set_fastpath_enabled(False)
