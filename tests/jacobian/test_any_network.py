@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import undertow as ut
 from undertow.core.adapting import MeasuredElsewhere
 from undertow.core.errors import InputError, ModelError, SeamError
+from undertow.training import CollaborationPenalty, EnergyPenalty, JacobianPenalty
 
 
 def dense_norms(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -374,3 +375,39 @@ def test_a_head_runs_nothing_of_what_lies_before_it_but_what_it_may_need() -> No
     assert ran == ["bias", "one"]  # the hook is still called, but the block itself gives what it gave
     assert torch.equal(late, net.two(hidden + net.bias.table))
     assert "forward" not in vars(net.one)
+
+
+SCORES: dict[str, Callable[[nn.Module, Tensor, Tensor], Any]] = {
+    "margins": lambda net, x, y: ut.margins(net, x, y).smallest,
+    "kkt": lambda net, x, y: ut.kkt(net, x, y).residual,
+    "robust accuracy": lambda net, x, y: ut.robust_accuracy(net, x, y, eps=0.1).value,
+    "lipschitz": lambda net, x, _: ut.lipschitz(net, x, radius=0.1).upper.tolist(),
+    "risk": lambda net, x, y: ut.adversarial_risk(net, x, y, eps=0.1).value,
+    "classifier": lambda net, x, y: ut.Classifier(net).margins(x, y).tolist(),
+    "several": lambda net, x, y: ut.Classifier([net, net]).margins(x, y)[1].tolist(),
+    "penalty": lambda net, x, _: JacobianPenalty(1.0, projections="all")(net, x).item(),
+    "energy penalty": lambda net, x, _: EnergyPenalty(1.0, steps=30)(net, x).item(),
+    "collaboration penalty": lambda net, x, _: CollaborationPenalty("1", 1.0, steps=40)(net, x).item(),
+}
+
+
+@pytest.mark.parametrize("what", SCORES)
+def test_scores_and_penalties_run_the_network_and_not_what_is_around_it(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).eval()
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(1))
+    y = net(x).argmax(1)
+    around = nn.DataParallel(net)
+
+    def waits_for_other_ranks(*_: object, **__: object) -> None:
+        raise AssertionError("the wrapper ran")
+
+    monkeypatch.setattr(nn.DataParallel, "forward", waits_for_other_ranks)
+    assert SCORES[what](around, x, y) == pytest.approx(SCORES[what](net, x, y), rel=1e-3)
+
+    class FSDPModule(nn.Linear):
+        """Named as the class that ``fully_shard`` gives modules."""
+
+    with pytest.raises(ModelError, match="sharded"):
+        SCORES[what](nn.Sequential(FSDPModule(3, 5), nn.ReLU(), nn.Linear(5, 2)).eval(), x, y)

@@ -17,7 +17,7 @@ from undertow.core.outputs import OutputChoice, picked_output
 from undertow.core.plain_words import in_plain_words
 from undertow.core.token_inputs import embedding_of, last_tokens
 
-__all__ = ["Adapted", "MeasuredElsewhere", "adapted"]
+__all__ = ["Adapted", "MeasuredElsewhere", "adapted", "rows_of_extras"]
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -139,7 +139,7 @@ def adapted(
         if output is not None or extras:
             raise InputError("this network has been prepared with its output and extras: leave both out.")
         return net, x
-    extras = _checked_extras(extras, x)
+    extras = rows_of_extras(extras, x)
     if not x.is_floating_point():
         return _from_embedding(net, x, output, extras)
     if output is not None or extras or not _returns_tensor(net, x):
@@ -147,7 +147,8 @@ def adapted(
     return net, x
 
 
-def _checked_extras(extras: Mapping[str, Any] | None, x: Tensor) -> dict[str, Any]:
+def rows_of_extras(extras: Mapping[str, Any] | None, x: Tensor) -> dict[str, Any]:
+    """What a network takes beside x, on its device and in its dtype; refused where it lacks a row for each sample."""
     found: dict[str, Any] = {}
     for name, extra in (extras or {}).items():
         if isinstance(extra, Tensor):
