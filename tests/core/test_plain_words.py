@@ -191,3 +191,10 @@ def test_what_is_no_tensor_is_refused_with_what_to_pass(name: str, words: str) -
     if name in ENTRY_POINTS:
         with pytest.raises(InputError, match=r"y must be a torch\.Tensor"):
             ENTRY_POINTS[name](net, X, given)
+
+
+def test_a_batch_is_taken_apart_by_the_names_in_it() -> None:
+    batch = {"input_ids": X.long(), "attention_mask": X.long(), "labels": X[:, 0]}
+    remedy = r"batch\['input_ids'\].*as extras=\{'attention_mask': batch\['attention_mask'\]\}\.$"
+    with pytest.raises(InputError, match=remedy):
+        ut.jacobian_norms(Layers(plain).eval(), batch)  # type: ignore[arg-type]

@@ -148,10 +148,40 @@ def test_extras_need_a_row_for_each_sample_and_a_network_that_takes_them() -> No
     net, tokens, mask = _reader()
     with pytest.raises(InputError, match=r"extras\['mask'\] has shape \(3, 5\), but there are 7 samples"):
         ut.jacobian_norms(net, tokens, extras={"mask": mask[:3]})
-    with pytest.raises(ModelError, match="pass what else it needs"):
+    with pytest.raises(InputError, match=r"takes no 'musk' beside x; did you mean 'mask'\?"):
         ut.jacobian_norms(net, tokens, extras={"musk": mask})
     with pytest.raises(InputError, match=r"no nn\.Embedding"):
         ut.jacobian_norms(nn.Linear(5, 2), torch.ones(3, 5, dtype=torch.int64))
+
+
+class TakesAnything(nn.Linear):
+    def forward(self, x: Tensor, scale: Tensor | None = None, **more: Any) -> Tensor:  # type: ignore[override]  # noqa: ARG002
+        return super().forward(x if scale is None else scale * x)
+
+
+class HandsOn(TakesAnything):
+    def forward(self, *given: Any, **more: Any) -> Tensor:
+        return super().forward(*given, **more)
+
+
+def test_a_misspelt_extra_does_not_vanish() -> None:
+    x, scale = torch.ones(2, 3), torch.full((2, 1), 2.0)
+    with pytest.warns(MeasuredElsewhere, match=r"no argument of the network is called 'scal'.*'scale'"):
+        ut.jacobian_norms(TakesAnything(3, 2), x, extras={"scal": scale})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for net in (TakesAnything(3, 2), HandsOn(3, 2)):
+            doubled = ut.jacobian_norms(net, x, extras={"scale": scale}).value
+            torch.testing.assert_close(doubled, 2 * ut.jacobian_norms(net, x).value)
+
+
+def test_attacks_of_token_ids_say_what_takes_them() -> None:
+    net = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 2)).eval()
+    tokens, labels = torch.randint(0, 9, (3, 3)), torch.tensor([0, 1, 0])
+    with pytest.raises(InputError, match=r"vectors of the embedding.*undertow\.robustness takes the ids"):
+        ut.robust_accuracy(net, tokens, labels, eps=0.1)
+    with pytest.raises(InputError, match=r"give x\.float\(\)"):
+        ut.robust_accuracy(net[1:], tokens, labels, eps=0.1)
 
 
 class Language(nn.Module):

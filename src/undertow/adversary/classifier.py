@@ -144,9 +144,17 @@ class Classifier:
 
     def _scorer(self, x: Tensor) -> Scorer:
         if x.ndim < 2 or len(x) == 0 or not x.is_floating_point():
-            raise InputError(
+            found = (
                 f"x must be a batch (B, …) of floating-point samples; got shape {tuple(x.shape)} of {x.dtype}"
             )
+            embeds = any(isinstance(m, nn.Embedding) for net in self.modules for m in net.modules())
+            remedy = "x.float()" if x.ndim > 1 else "x[None] for a single sample"
+            if embeds and x.ndim > 1 and not x.is_floating_point():
+                remedy = (
+                    "a module that takes the vectors of the embedding and those vectors, since token ids have no "
+                    "neighbours (undertow.robustness takes the ids and does this by itself)"
+                )
+            raise InputError(f"{found}: give {remedy}")
         net = self.net
         if not callable(net):
             function, members = stacked(net), len(net)

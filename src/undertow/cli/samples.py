@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import ConfigError, ModelError, UndertowError, nearest
+from undertow.core.extras import arguments_beside_x
 from undertow.core.files import read_regular
 from undertow.core.outputs import OutputChoice
 from undertow.core.plain_words import in_plain_words
@@ -104,7 +104,8 @@ def _of_a_file(data: str, net: nn.Module, points: int, normalise: str | None) ->
     if "x" not in held:
         raise ConfigError(f"{data} has {', '.join(held) or 'nothing'}: call the samples x, and labels y.")
     x, y = held.pop("x"), held.pop("y", None)
-    taken = {name: rows for name, rows in held.items() if name in inspect.signature(net.forward).parameters}
+    names, any_other = arguments_beside_x(net)
+    taken = {name: rows for name, rows in held.items() if name in names or (any_other and not names)}
     short = [name for name, rows in taken.items() if rows.dim() == 0 or len(rows) != len(x)]
     if short:
         raise ConfigError(f"{data}: {short[0]} needs one row for each of the {len(x)} samples in x.")

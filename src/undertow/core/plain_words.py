@@ -13,6 +13,9 @@ from undertow.core.errors import InputError, ModelError, UndertowError
 __all__ = ["check_tensor", "gradients_in_plain_words", "in_plain_words", "no_gradient_words"]
 
 
+_LABELS = ("labels", "label", "y", "targets")
+
+
 def check_tensor(x: object, name: str = "x") -> None:
     """Refuse samples, or labels, that are not a tensor.
 
@@ -24,7 +27,15 @@ def check_tensor(x: object, name: str = "x") -> None:
         return
     remedy = f"use torch.as_tensor({name})"
     if isinstance(x, Mapping):
-        remedy = "pass the tensor of samples in it, and what else the network needs inside a module around it"
+        tensors = [str(key) for key, value in x.items() if isinstance(value, Tensor)]
+        first, others = next(iter(tensors), "x"), [key for key in tensors[1:] if key not in _LABELS]
+        more = "".join(f"{key!r}: batch[{key!r}], " for key in others).rstrip(", ")
+        remedy = f"pass the tensor of samples in it, batch[{first!r}]"
+        remedy += (
+            f", and what else the network takes, where there is extras=…, as extras={{{more}}}"
+            if more
+            else ""
+        )
     elif isinstance(x, Iterable) and not isinstance(x, Sequence) and not hasattr(x, "__array__"):
         remedy = "take one batch of it, x, y = next(iter(loader)), or torch.cat several"
     raise InputError(f"{name} must be a torch.Tensor of shape (N, …), not {type(x).__name__}: {remedy}.")

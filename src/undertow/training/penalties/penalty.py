@@ -10,9 +10,10 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from undertow.core.adapting import Adapted, rows_of_extras
+from undertow.core.adapting import Adapted
 from undertow.core.errors import InputError, ModelError
 from undertow.core.eval_mode import eval_mode
+from undertow.core.extras import rows_of_extras
 from undertow.core.outputs import OutputChoice
 from undertow.core.plain_words import check_tensor, in_plain_words
 from undertow.core.sections import NonNegative, Section
