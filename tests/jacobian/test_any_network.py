@@ -75,6 +75,23 @@ def test_outputs_of_every_kind(how: str) -> None:
     torch.testing.assert_close(by_function, 2 * dense_norms(plain, x))
 
 
+def test_the_obvious_output_of_what_a_sequence_ends_in() -> None:
+    recurrent = nn.Sequential(nn.Linear(4, 6), nn.Sequential(nn.Tanh(), nn.LSTM(6, 3, batch_first=True)))
+    x = torch.randn(3, 5, 4)
+    by_name = ut.jacobian_norms(recurrent.eval(), x, output=0).value
+    assert torch.equal(ut.jacobian_norms(recurrent, x).value, by_name)
+
+
+def test_where_a_maximum_ties_the_status_says_so() -> None:
+    layer = nn.Linear(2, 16, bias=False)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[3.0, 0.0], [1.0, 2.0]]).repeat(8, 1))  # equal where x_1 = x_2
+    pooled = nn.Sequential(layer, nn.Unflatten(1, (1, 16)), nn.MaxPool1d(2), nn.Flatten()).eval()
+    found = ut.jacobian_norms(pooled, torch.tensor([[0.7, 0.7]]))
+    assert found.error[0] > 0.1
+    assert "tie" in found.status.sentence
+
+
 def picked(out: Any) -> Tensor:
     return out[0] if isinstance(out, tuple) else out["logits"] if isinstance(out, dict) else out.logits
 

@@ -175,7 +175,9 @@ class Classifier:
             raise ModelError(f"the network returns {sample.dtype}: attack its logits, not its decisions.")
         if sample.shape[:2] != (members, 1) or sample.ndim not in (2, 3):
             raise ModelError(
-                f"the network maps one sample to shape {tuple(sample.shape[1:])}; (B,) or (B, k) is needed"
+                f"the network maps one sample to shape {tuple(sample.shape[1:])}; (B,) or (B, k) is needed: "
+                "choose scores where there is output=…, for example output=lambda out: out[:, -1], or in a module of "
+                "your own"
             )
         width = 1 if sample.ndim == 2 else sample.shape[2]
         readout = _readout_matrix(self.readout, width)

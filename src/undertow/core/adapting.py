@@ -184,8 +184,11 @@ def _from_embedding(
 
 def _returns_tensor(net: nn.Module, x: Tensor) -> bool:
     """Whether the network returns one tensor, as one sample shows; an error is left to those who look closer."""
-    ours = type(net).__module__.partition(".")[0] in ("torch", "undertow")
-    if ours and not isinstance(net, nn.RNNBase):
+    last = net
+    while type(last) is nn.Sequential and len(last):
+        last = last[-1]
+    ours = type(last).__module__.partition(".")[0] in ("torch", "undertow")
+    if ours and not isinstance(last, nn.RNNBase | nn.LSTMCell | nn.MultiheadAttention):
         return True
     buffers = {name: buffer.clone() for name, buffer in net.named_buffers()}
     devices = [x.device] if x.device.type == "cuda" else []
