@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file, save_model
 from torch import nn
 
 import undertow as ut
 from undertow.cli.command import call
 from undertow.cli.measured_seams import profile_within
+from undertow.cli.samples import Samples
+from undertow.data import load
 from undertow.measures.seam_profile import SeamProfileResult
 
 _MODEL = """
@@ -27,6 +32,27 @@ def tokens():
 def needs(width):
     return nn.Linear(width, 1)
 
+def rows():
+    return nn.Sequential(nn.Linear(64, 6), nn.Tanh(), nn.Linear(6, 10))
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.act, self.read = nn.Embedding(7, 3), nn.Tanh(), nn.Linear(3, 7, bias=False)
+        self.read.weight = self.table.weight
+
+    def forward(self, ids):
+        return self.read(self.act(self.table(ids)).mean(1))
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.act, self.last = nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)
+
+    def forward(self, x, scale=None):
+        scores = self.last(self.act(self.first(x)))
+        return {"mine": scores if scale is None else scores * scale, "other": x}
+
 number = 3
 """
 
@@ -35,6 +61,8 @@ number = 3
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine_to_measure.py").write_text(_MODEL)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine_to_measure", raising=False)
     generator = torch.Generator().manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
     with torch.no_grad():
@@ -53,8 +81,6 @@ def test_numbers_are_those_of_the_library(place: Path, capsys: pytest.CaptureFix
     assert call([*_USUAL, "--json", "--points", "12", "--radii", "3"]) == 0
     found = json.loads(capsys.readouterr().out)
     net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)).eval()
-    from safetensors.torch import load_file
-
     net.load_state_dict(load_file(place / "net.safetensors"))
     x = load_file(place / "data.safetensors")["x"][:12]
     profile = ut.seam_profile(net, x)
@@ -97,6 +123,11 @@ def test_random_inputs_and_decisions_in_place_of_labels(
         ({"--model": "mine_to_measure:number"}, "must take no arguments"),
         ({"--data": "random:4xq"}, "write a shape as random:3x32x32"),
         ({"--data": "tokens:4"}, "with an embedding"),
+        ({"--data": "random:5"}, "cannot take x of shape (1, 5)"),
+        ({"--data": "random:2x3"}, "cannot take x of shape (1, 2, 3)"),
+        ({"--data": "random:4", "--normalise": "centred"}, "--normalise is for data"),
+        ({"--normalise": "centered"}, "did you mean 'centred'"),
+        ({"--output": "logits"}, "--data does not fit"),
         ({"--data": "no-such-data"}, "no-such-data"),
         ({"--points": "0"}, "points must be 1 or more"),
     ],
@@ -192,9 +223,85 @@ def test_seams_and_samples_are_as_many_as_the_time_allows(monkeypatch: pytest.Mo
     for seconds, seams, samples in ((1000.0, 10, 32), (40.0, 10, 5), (8.0, 4, 2)):
         now = 0.0
         found, notes = profile_within(
-            nn.Linear(1, 1), x, names, 0.01, seconds=seconds, at_most=seconds, say=lambda _: None
+            nn.Linear(1, 1), Samples(x), names, 0.01, seconds=seconds, at_most=seconds, say=lambda _: None
         )
         assert found is not None
         assert (len(found.rows), found.samples) == (seams, samples)
         assert now <= seconds
         assert len(notes) == (seams < 10) + (samples < 32)
+
+
+def weights(net: nn.Module) -> nn.Module:
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    return net.eval()
+
+
+def made(name: str) -> nn.Module:
+    """What a function of the module in the folder builds, with weights as the test saves them."""
+    return weights(getattr(importlib.import_module("mine_to_measure"), name)())
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert call(["measure", *words, "--json", "--radii", "0"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.usefixtures("place")
+def test_pictures_are_given_as_rows_to_a_network_of_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    net = weights(nn.Sequential(nn.Linear(64, 6), nn.Tanh(), nn.Linear(6, 10)))
+    save_file(net.state_dict(), "rows.safetensors")
+    words = ("rows.safetensors", "--model", "mine_to_measure:rows", "--data", "digits", "--points", "8")
+    for how, options in ((None, ()), ("centred", ("--normalise", "centred"))):
+        found = told(capsys, *words, *options)
+        digits = load("digits", split="test", limit=8, normalise=how)
+        margins = ut.margins(net, digits.x.flatten(1), digits.y).value
+        assert found["margins"]["smallest"] == pytest.approx(float(margins.min()), rel=1e-5)
+        assert any("rows of 64 numbers" in note for note in found["notes"])
+        assert any("from 0 to 1" in note for note in found["notes"]) == (how is None)
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod.", "module.module."])
+def test_names_of_what_was_around_the_network_are_left_out(
+    place: Path, capsys: pytest.CaptureFixture[str], prefix: str
+) -> None:
+    expected = told(capsys, *_USUAL[1:])
+    save_file(
+        {f"{prefix}{name}": weight for name, weight in load_file(place / "net.safetensors").items()},
+        place / "net.safetensors",
+    )
+    found = told(capsys, *_USUAL[1:])
+    assert found["seams"] == expected["seams"]
+
+
+def test_weights_that_are_tied_are_saved_under_one_name(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = made("Tied")
+    save_model(net, str(place / "tied.safetensors"))
+    assert len(load_file(place / "tied.safetensors")) == 1
+    ids = torch.randint(0, 7, (5, 4), generator=torch.Generator().manual_seed(0))
+    save_file({"x": ids, "y": net(ids).argmax(1)}, place / "ids.safetensors")
+    found = told(capsys, "tied.safetensors", "--model", "mine_to_measure:Tied", "--data", "ids.safetensors")
+    best = net(ids).detach().topk(2).values
+    assert found["margins"]["smallest"] == pytest.approx(float((best[:, 0] - best[:, 1]).min()), rel=1e-5)
+
+
+def test_outputs_are_named_and_further_tensors_are_given_to_arguments(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = made("Two")
+    save_file(net.state_dict(), place / "two.safetensors")
+    x, scale = load_file(place / "data.safetensors")["x"], torch.arange(1.0, 21.0)[:, None]
+    save_file({"x": x, "scale": scale, "number": torch.arange(20)}, place / "more.safetensors")
+    words = ("two.safetensors", "--model", "mine_to_measure:Two", "--data", "more.safetensors")
+    assert call(["measure", *words]) == 2
+    assert "--output" in capsys.readouterr().err
+    found = told(capsys, *words, "--output", "mine", "--points", "12")
+    profile = ut.seam_profile(net, x[:12], output="mine", extras={"scale": scale[:12]})
+    assert [row["co_correlation"] for row in found["seams"]] == pytest.approx(profile.co_correlation)
+    assert found["samples"] == 12
+    assert any("no argument number" in note for note in found["notes"])

@@ -79,6 +79,8 @@ def test_broken_networks_are_refused() -> None:
         robust_accuracy(lambda v: NET(v) * torch.nan, X, Y, eps=0.1)
     with torch.random.fork_rng(), pytest.raises(ModelError, match="different outputs"):
         robust_accuracy(lambda v: NET(v) + torch.randn(3), X, Y, eps=0.1)
+    with pytest.raises(ModelError, match=r"shape \(1, 3, 2\).*output=lambda out: out\[:, -1\]"):
+        robust_accuracy(lambda v: NET(v)[:, :, None].expand(-1, -1, 2), X, Y, eps=0.1)
     with pytest.raises(ModelError, match="needs one output"):
         robust_accuracy(NET, X, Y, eps=0.1, readout="logit")
     with pytest.raises(ModelError, match="architecture"):

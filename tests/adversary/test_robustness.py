@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 
@@ -8,11 +9,15 @@ import pytest
 import torch
 from scipy.optimize import minimize
 from torch import Tensor, nn
+from torch.overrides import _get_current_function_mode_stack
 
 from tests.adversary.cases import decisions, digits, mlp, points
 from undertow.adversary import Classifier, robustness
+from undertow.adversary.certificates.bracket import Reach
 from undertow.adversary.certificates.certified import certified_radii, gap_bounds
 from undertow.adversary.certificates.network_graph import graph_of
+from undertow.adversary.certificates.score_gaps import ScoreGaps
+from undertow.core.deadline import Deadline, TimeUp
 
 
 def _chain(net: nn.Module, x: Tensor):  # type: ignore[no-untyped-def]
@@ -248,3 +253,38 @@ def test_autocast_around_the_call_changes_nothing() -> None:
         within = robustness(net, x, y, exact=False)
     assert torch.equal(alone.attacked, within.attacked)
     assert torch.equal(alone.certified, within.certified)
+
+
+def test_refinement_keeps_what_was_proved_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that stands still until the first longer radius is proved, and is over right behind it."""
+    place = importlib.import_module("undertow.core.deadline")
+    reach_of, now, proofs = ScoreGaps.reach, 0.0, 0
+
+    def counted(self: ScoreGaps, radius: Tensor) -> Reach:
+        nonlocal now, proofs
+        found = reach_of(self, radius)
+        if any(isinstance(mode, Deadline) for mode in _get_current_function_mode_stack()):
+            proofs += 1
+            now = 100.0 if proofs == 4 else 0.0
+        return found
+
+    monkeypatch.setattr(ScoreGaps, "reach", counted)
+    monkeypatch.setattr(place.time, "perf_counter", lambda: now)
+    net, x = mlp(0), points(0, 2)
+    y = decisions(net, x)
+    whole = robustness(net, x, y, exact=False, attack="fast", seconds=math.inf)
+    plain = robustness(net, x, y, exact=False, attack="fast", refine=False)
+    assert proofs == 0
+    cut = robustness(net, x, y, exact=False, attack="fast", seconds=50.0)
+    assert proofs == 4
+    assert cut.certificate.endswith("until time was up")
+    assert "time" not in whole.certificate
+    assert bool((plain.certified < cut.certified).any())
+    assert bool((plain.certified <= cut.certified).all())
+    assert bool((cut.certified <= whole.certified * (1 + 1e-6)).all())
+
+
+def test_a_deadline_around_it_is_not_taken_for_its_own() -> None:
+    net, x = mlp(0), points(0, 2)
+    with pytest.raises(TimeUp), Deadline(0.0):
+        robustness(net, x, decisions(net, x), exact=False, seconds=1000.0)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import undertow as ut
 from undertow.core.adapting import MeasuredElsewhere
 from undertow.core.errors import InputError, ModelError, SeamError
+from undertow.training import CollaborationPenalty, EnergyPenalty, JacobianPenalty
 
 
 def dense_norms(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -72,6 +73,23 @@ def test_outputs_of_every_kind(how: str) -> None:
     torch.testing.assert_close(hidden, dense_norms(plain[:2], x))
     by_function = ut.jacobian_norms(net, x, output=lambda out: picked(out) * 2).value
     torch.testing.assert_close(by_function, 2 * dense_norms(plain, x))
+
+
+def test_the_obvious_output_of_what_a_sequence_ends_in() -> None:
+    recurrent = nn.Sequential(nn.Linear(4, 6), nn.Sequential(nn.Tanh(), nn.LSTM(6, 3, batch_first=True)))
+    x = torch.randn(3, 5, 4)
+    by_name = ut.jacobian_norms(recurrent.eval(), x, output=0).value
+    assert torch.equal(ut.jacobian_norms(recurrent, x).value, by_name)
+
+
+def test_where_a_maximum_ties_the_status_says_so() -> None:
+    layer = nn.Linear(2, 16, bias=False)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[3.0, 0.0], [1.0, 2.0]]).repeat(8, 1))  # equal where x_1 = x_2
+    pooled = nn.Sequential(layer, nn.Unflatten(1, (1, 16)), nn.MaxPool1d(2), nn.Flatten()).eval()
+    found = ut.jacobian_norms(pooled, torch.tensor([[0.7, 0.7]]))
+    assert found.error[0] > 0.1
+    assert "tie" in found.status.sentence
 
 
 def picked(out: Any) -> Tensor:
@@ -147,10 +165,40 @@ def test_extras_need_a_row_for_each_sample_and_a_network_that_takes_them() -> No
     net, tokens, mask = _reader()
     with pytest.raises(InputError, match=r"extras\['mask'\] has shape \(3, 5\), but there are 7 samples"):
         ut.jacobian_norms(net, tokens, extras={"mask": mask[:3]})
-    with pytest.raises(ModelError, match="pass what else it needs"):
+    with pytest.raises(InputError, match=r"takes no 'musk' beside x; did you mean 'mask'\?"):
         ut.jacobian_norms(net, tokens, extras={"musk": mask})
     with pytest.raises(InputError, match=r"no nn\.Embedding"):
         ut.jacobian_norms(nn.Linear(5, 2), torch.ones(3, 5, dtype=torch.int64))
+
+
+class TakesAnything(nn.Linear):
+    def forward(self, x: Tensor, scale: Tensor | None = None, **more: Any) -> Tensor:  # type: ignore[override]  # noqa: ARG002
+        return super().forward(x if scale is None else scale * x)
+
+
+class HandsOn(TakesAnything):
+    def forward(self, *given: Any, **more: Any) -> Tensor:
+        return super().forward(*given, **more)
+
+
+def test_a_misspelt_extra_does_not_vanish() -> None:
+    x, scale = torch.ones(2, 3), torch.full((2, 1), 2.0)
+    with pytest.warns(MeasuredElsewhere, match=r"no argument of the network is called 'scal'.*'scale'"):
+        ut.jacobian_norms(TakesAnything(3, 2), x, extras={"scal": scale})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for net in (TakesAnything(3, 2), HandsOn(3, 2)):
+            doubled = ut.jacobian_norms(net, x, extras={"scale": scale}).value
+            torch.testing.assert_close(doubled, 2 * ut.jacobian_norms(net, x).value)
+
+
+def test_attacks_of_token_ids_say_what_takes_them() -> None:
+    net = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 2)).eval()
+    tokens, labels = torch.randint(0, 9, (3, 3)), torch.tensor([0, 1, 0])
+    with pytest.raises(InputError, match=r"vectors of the embedding.*undertow\.robustness takes the ids"):
+        ut.robust_accuracy(net, tokens, labels, eps=0.1)
+    with pytest.raises(InputError, match=r"give x\.float\(\)"):
+        ut.robust_accuracy(net[1:], tokens, labels, eps=0.1)
 
 
 class Language(nn.Module):
@@ -374,3 +422,39 @@ def test_a_head_runs_nothing_of_what_lies_before_it_but_what_it_may_need() -> No
     assert ran == ["bias", "one"]  # the hook is still called, but the block itself gives what it gave
     assert torch.equal(late, net.two(hidden + net.bias.table))
     assert "forward" not in vars(net.one)
+
+
+SCORES: dict[str, Callable[[nn.Module, Tensor, Tensor], Any]] = {
+    "margins": lambda net, x, y: ut.margins(net, x, y).smallest,
+    "kkt": lambda net, x, y: ut.kkt(net, x, y).residual,
+    "robust accuracy": lambda net, x, y: ut.robust_accuracy(net, x, y, eps=0.1).value,
+    "lipschitz": lambda net, x, _: ut.lipschitz(net, x, radius=0.1).upper.tolist(),
+    "risk": lambda net, x, y: ut.adversarial_risk(net, x, y, eps=0.1).value,
+    "classifier": lambda net, x, y: ut.Classifier(net).margins(x, y).tolist(),
+    "several": lambda net, x, y: ut.Classifier([net, net]).margins(x, y)[1].tolist(),
+    "penalty": lambda net, x, _: JacobianPenalty(1.0, projections="all")(net, x).item(),
+    "energy penalty": lambda net, x, _: EnergyPenalty(1.0, steps=30)(net, x).item(),
+    "collaboration penalty": lambda net, x, _: CollaborationPenalty("1", 1.0, steps=40)(net, x).item(),
+}
+
+
+@pytest.mark.parametrize("what", SCORES)
+def test_scores_and_penalties_run_the_network_and_not_what_is_around_it(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).eval()
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(1))
+    y = net(x).argmax(1)
+    around = nn.DataParallel(net)
+
+    def waits_for_other_ranks(*_: object, **__: object) -> None:
+        raise AssertionError("the wrapper ran")
+
+    monkeypatch.setattr(nn.DataParallel, "forward", waits_for_other_ranks)
+    assert SCORES[what](around, x, y) == pytest.approx(SCORES[what](net, x, y), rel=1e-3)
+
+    class FSDPModule(nn.Linear):
+        """Named as the class that ``fully_shard`` gives modules."""
+
+    with pytest.raises(ModelError, match="sharded"):
+        SCORES[what](nn.Sequential(FSDPModule(3, 5), nn.ReLU(), nn.Linear(5, 2)).eval(), x, y)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from undertow.core.adapting import Adapted
 from undertow.core.errors import ConfigError
 from undertow.measures import measure
 from undertow.measures.spectrum import Spectrum, singular_values
@@ -46,3 +47,11 @@ def test_configuration_files_find_it_and_mistakes_are_named() -> None:
     for count in (0, 33, True, 2.5):
         with pytest.raises(ConfigError, match=f"spectrum.count = {count}: should be"):
             measure("spectrum", count=count)
+
+
+def test_names_are_those_of_the_network_whatever_is_around_it() -> None:
+    layer = nn.Linear(3, 2)
+    keys = {key for key, _, _ in Spectrum()(layer, torch.zeros(1, 3), None)}
+    assert keys == {"weight:0", "weight:1"}
+    for around in (Adapted(layer, output=lambda out: out), nn.DataParallel(layer)):
+        assert {key for key, _, _ in Spectrum()(around, torch.zeros(1, 3), None)} == keys

@@ -24,6 +24,7 @@ from undertow.adversary.stacked_networks import stacked
 from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.outputs import picked_output
 from undertow.core.plain_words import check_tensor, gradients_in_plain_words, in_plain_words
+from undertow.core.unwrapping import as_written, unwrapped
 
 __all__ = ["Classifier", "Groups", "Passes", "Scorer", "as_classifier", "margins_of"]
 
@@ -86,6 +87,12 @@ class Classifier:
         if bool((torch.as_tensor(self.std) <= 0).any()):
             raise InputError("std must be positive everywhere")
 
+        if isinstance(self.net, nn.Module) and self.members is None:
+            object.__setattr__(self, "net", unwrapped(self.net))
+        elif not callable(self.net):
+            inside = [unwrapped(net) if isinstance(net, nn.Module) else net for net in self.net]
+            object.__setattr__(self, "net", inside)
+
     @property
     def several(self) -> bool:
         """Whether results carry a member axis."""
@@ -122,7 +129,11 @@ class Classifier:
         try:
             for module in modules:
                 module.training = False
-            with torch.autocast(x.device.type, enabled=False), gradients_in_plain_words():
+            with (
+                torch.autocast(x.device.type, enabled=False),
+                as_written(modules),
+                gradients_in_plain_words(),
+            ):
                 scorer = self._scorer(x)
                 if check:
                     check_inputs(scorer, x, y)
@@ -133,9 +144,17 @@ class Classifier:
 
     def _scorer(self, x: Tensor) -> Scorer:
         if x.ndim < 2 or len(x) == 0 or not x.is_floating_point():
-            raise InputError(
+            found = (
                 f"x must be a batch (B, …) of floating-point samples; got shape {tuple(x.shape)} of {x.dtype}"
             )
+            embeds = any(isinstance(m, nn.Embedding) for net in self.modules for m in net.modules())
+            remedy = "x.float()" if x.ndim > 1 else "x[None] for a single sample"
+            if embeds and x.ndim > 1 and not x.is_floating_point():
+                remedy = (
+                    "a module that takes the vectors of the embedding and those vectors, since token ids have no "
+                    "neighbours (undertow.robustness takes the ids and does this by itself)"
+                )
+            raise InputError(f"{found}: give {remedy}")
         net = self.net
         if not callable(net):
             function, members = stacked(net), len(net)
@@ -156,7 +175,9 @@ class Classifier:
             raise ModelError(f"the network returns {sample.dtype}: attack its logits, not its decisions.")
         if sample.shape[:2] != (members, 1) or sample.ndim not in (2, 3):
             raise ModelError(
-                f"the network maps one sample to shape {tuple(sample.shape[1:])}; (B,) or (B, k) is needed"
+                f"the network maps one sample to shape {tuple(sample.shape[1:])}; (B,) or (B, k) is needed: "
+                "choose scores where there is output=…, for example output=lambda out: out[:, -1], or in a module of "
+                "your own"
             )
         width = 1 if sample.ndim == 2 else sample.shape[2]
         readout = _readout_matrix(self.readout, width)

@@ -62,7 +62,7 @@ class Robustness:
     """Of ``exact``, per sample: "exact", "time-limit", "none-found" (in a very large ball) or "not-tried"."""
     certificate: str
     """How ``certified`` was proved: "linear-exact"; "crown" (linear bounds), with what was added to it: "slopes by
-    ascent", "coupled by the L2 ball", "case by case"; or "none: …" with the reason."""
+    ascent", "coupled by the L2 ball", "until time was up", "case by case"; or "none: …" with the reason."""
     contradictions: tuple[str, ...]
     """A sentence for each sample whose sides contradict each other beyond rounding: one of them is wrong."""
     norm: float
@@ -106,7 +106,8 @@ def robustness(
         exact: whether to solve two-layer networks, by branch and bound for L2 and a mixed-integer program for L1 and
             L∞; "auto" does so up to 64 neurons. True also proves radii of up to 32 neurons, in any number of layers,
             case by case.
-        seconds: for each network, shared by its samples: what exact radii may take.
+        seconds: for each network, shared by its samples: what exact radii may take, and what refined certificates may,
+            which keep what was proved until then; ``certificate`` says so. Plain linear bounds are not ended.
         attack: "fast" is the decoupled search alone, at a few per cent of the cost; a few per cent longer, and misled
             where gradients mislead.
         shorten: False saves most of the cost of the attack: where there is a certificate, DeepFool and its weakest
@@ -149,7 +150,7 @@ def robustness(
         search = begin(scorer, x, y, norm=length, seed=seed)
         graphs, reason = graphs_of(classifier, x)
         refined = [refine and not graph.linear and _solvable(graph, x, exact) is None for graph in graphs]
-        certified, proved = certify(graphs, search, x, refined)
+        certified, proved, ended = certify(graphs, search, x, refined, seconds)
         estimate, steepest = estimated_radii(search)
         if attack == "fast":
             everything = torch.ones_like(search.scores, dtype=torch.bool)
@@ -168,7 +169,7 @@ def robustness(
         "exact": values,
         "rounding": torch.maximum(rounding, _missing(search, certified, artefact)),
     }
-    certificate = named_proof(graphs, reason, search, refined=any(refined), by_cases=by_cases)
+    certificate = named_proof(graphs, reason, search, refined=any(refined), ended=ended, by_cases=by_cases)
     return _bracket(search, sides, statuses, certificate, x, many=classifier.several)
 
 
@@ -178,7 +179,8 @@ def joined_brackets(parts: Sequence[Robustness]) -> Robustness:
     tensors: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
     status: Any = tuple(word for part in parts for word in part.status)
     contradictions = tuple(sentence for part in parts for sentence in part.contradictions)
-    return replace(parts[0], **tensors, status=status, contradictions=contradictions)
+    certificate = max((part.certificate for part in parts), key=len)  # of one that was ended, too
+    return replace(parts[0], **tensors, status=status, certificate=certificate, contradictions=contradictions)
 
 
 def _check_exact(exact: bool | str) -> None:

@@ -204,6 +204,8 @@ def measure(
     *,
     model: str | None = None,
     data: str,
+    normalise: str | None = None,
+    output: str | None = None,
     points: int = 32,
     radii: int = 8,
     seam: tuple[str, ...] = (),
@@ -222,6 +224,11 @@ def measure(
         package.module:function, which builds the network without arguments; it is imported, so it is code that runs.
     data: str
         A name from `undertow data list`, a file (safetensors with x and y, CSV, NPZ), random:3x32x32 or tokens:16.
+        Other tensors of a safetensors file are given to arguments of their names, such as attention_mask.
+    normalise: str
+        What inputs were trained on: unit-norm, centred, mnist or standardised; by default they are taken as they are.
+    output: str
+        Which output is measured, where the network returns several: a name, or a place counted from 0.
     points: int
         How many samples; the first ones.
     radii: int
@@ -245,6 +252,8 @@ def measure(
         checkpoint,
         model=model,
         data=data,
+        normalise=normalise,
+        output=output,
         points=points,
         radii=radii,
         seams=seam,

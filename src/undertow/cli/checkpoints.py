@@ -1,4 +1,4 @@
-"""A network and samples as the command line names them: a checkpoint, a function that builds the model, data."""
+"""A network as the command line names it: a checkpoint, and a function that builds the model."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from undertow.core.errors import ConfigError, UndertowError, nearest
+from undertow.core.errors import ConfigError, nearest
 from undertow.core.files import read_regular
 from undertow.core.tensor_files import unpack
-from undertow.data import load
+from undertow.core.unwrapping import unwrapped
 
-__all__ = ["network_from", "samples_from"]
+__all__ = ["network_from"]
 
 
 def network_from(checkpoint: Path, model: str | None) -> nn.Module:
@@ -29,13 +29,40 @@ def network_from(checkpoint: Path, model: str | None) -> nn.Module:
             "a file of weights does not say what network they are of: give --model package.module:function, a function "
             "without arguments that returns it."
         )
-    net = _built(model)
+    net = unwrapped(_built(model))
+    weights = _by_its_names(net, unpack(read_regular(checkpoint), checkpoint))
     try:
-        net.load_state_dict(unpack(read_regular(checkpoint), checkpoint))
+        missing, unexpected = net.load_state_dict(weights, strict=False)
     except RuntimeError as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise ConfigError(f"{checkpoint} does not fit what {model} builds: {' '.join(lines[1:3])}") from None
+    missing = [name for name in missing if name not in _shared_with(net, weights)]
+    wrong = [
+        f"{what} {', '.join(names[:5])}{', …' if len(names) > 5 else ''}."
+        for what, names in (("The file lacks", missing), ("The network has no", sorted(unexpected)))
+        if names
+    ]
+    if wrong:
+        raise ConfigError(f"{checkpoint} does not fit what {model} builds: {' '.join(wrong)}")
     return net.eval()
+
+
+def _by_its_names(net: nn.Module, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights without the names of what was around the network, or a part of it, when they were saved."""
+    wanted = net.state_dict().keys()
+    if weights.keys() == wanted:
+        return weights
+    found = {name.replace("_orig_mod.", ""): weight for name, weight in weights.items()}
+    while found and all(name.startswith("module.") for name in found) and not found.keys() & wanted:
+        found = {name.removeprefix("module."): weight for name, weight in found.items()}
+    return found
+
+
+def _shared_with(net: nn.Module, names: Container[str]) -> set[str]:
+    """Every name of the tensors that have one of these: tied weights are saved under one of their names."""
+    tensors = net.state_dict(keep_vars=True)
+    held = {id(tensor) for name, tensor in tensors.items() if name in names}
+    return {name for name, tensor in tensors.items() if id(tensor) in held}
 
 
 def _built(model: str) -> nn.Module:
@@ -85,49 +112,3 @@ def _from_folder(folder: Path, model: str | None) -> nn.Module:
     except (OSError, ValueError, RuntimeError) as error:
         raise ConfigError(f"{folder} cannot be read: {str(error).splitlines()[0]}") from None
     return net.eval()
-
-
-def samples_from(data: str, net: nn.Module, *, points: int) -> tuple[Tensor, Tensor | None]:
-    """At most so many samples of the right dtype, and their labels where there are any.
-
-    ``data`` is the name of a data set, whose test split is taken; a file: safetensors with ``x`` and maybe ``y``, or a
-    table; ``random:3x32x32`` for standard normal inputs of a shape; ``tokens:16`` for random token ids.
-    """
-    parameter = next(net.parameters(), torch.zeros(()))
-    kind, colon, shape = data.partition(":")
-    generator = torch.Generator().manual_seed(0)
-    if colon and kind == "random":
-        return torch.randn(points, *_sizes(data, shape), generator=generator).to(parameter), None
-    if colon and kind == "tokens":
-        (length, *rest) = _sizes(data, shape)
-        table = next((module for module in net.modules() if isinstance(module, nn.Embedding)), None)
-        if table is None or rest:
-            raise ConfigError(f"--data {data!r}: write tokens:LENGTH, for a network with an embedding.")
-        return torch.randint(0, table.num_embeddings, (points, length), generator=generator), None
-    if data.endswith(".safetensors"):
-        found = unpack(read_regular(data), Path(data))
-        if "x" not in found:
-            raise ConfigError(
-                f"{data} has {', '.join(found) or 'nothing'}: call the samples x, and labels y."
-            )
-        x, y = found["x"][:points], found.get("y")
-        y = None if y is None else y[:points]
-    else:
-        try:
-            held = load(data, split="test", limit=points)
-        except UndertowError as error:
-            raise ConfigError(
-                f"--data {data!r}: {error} (Or give a .safetensors file with x, random:3x32x32 or tokens:16.)"
-            ) from None
-        x, y = held.x, held.y
-    return (x.to(parameter.dtype) if x.is_floating_point() else x).to(parameter.device), y
-
-
-def _sizes(data: str, text: str) -> list[int]:
-    try:
-        sizes = [int(size) for size in text.split("x")]
-    except ValueError:
-        sizes = []
-    if not sizes or min(sizes) < 1:
-        raise ConfigError(f"--data {data!r}: write a shape as random:3x32x32, without the number of samples.")
-    return sizes

@@ -15,13 +15,14 @@ from rich.markup import escape
 from rich.table import Column, Table
 from torch import Tensor, nn
 
-from undertow.cli.checkpoints import network_from, samples_from
+from undertow.cli.checkpoints import network_from
 from undertow.cli.json_output import print_json
 from undertow.cli.measured_radii import attacked_within, finite, proved_within, radii_told
 from undertow.cli.measured_seams import profile_within
+from undertow.cli.samples import Samples, samples_from
 from undertow.core.adapting import Adapted, MeasuredElsewhere
 from undertow.core.deadline import Deadline, TimeUp
-from undertow.core.errors import UndertowError
+from undertow.core.errors import ModelError, UndertowError
 from undertow.core.outputs import picked_output
 from undertow.core.scoring import margins_of
 from undertow.core.token_inputs import last_tokens
@@ -60,6 +61,8 @@ def measure_checkpoint(
     *,
     model: str | None,
     data: str,
+    normalise: str | None,
+    output: str | None,
     points: int,
     radii: int,
     seams: tuple[str, ...],
@@ -71,13 +74,15 @@ def measure_checkpoint(
     """Measure, print, and write the page where one is asked for."""
     begun = time.perf_counter()
     net = network_from(checkpoint, model)
-    x, y = samples_from(data, net, points=points)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MeasuredElsewhere)  # it is said with what is measured
+        given = samples_from(data, net, points=points, normalise=normalise, output=output)
     clock = _Clock(max(limit / 2, limit - (time.perf_counter() - begun)))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", MeasuredElsewhere)
-        profile, found = _measured(checkpoint, net, x, y, radii=radii, seams=seams, rtol=rtol, clock=clock)
+        profile, found = _measured(checkpoint, net, given, radii=radii, seams=seams, rtol=rtol, clock=clock)
     told = list(dict.fromkeys(str(each.message) for each in said if each.category is MeasuredElsewhere))
-    found.notes[:0] = told[:1]
+    found.notes[:0] = [*told[:1], *given.notes]
     if html is not None:
         write_page(html, asdict(found), None if profile is None else profile.figure())
     if as_json:
@@ -90,8 +95,7 @@ def measure_checkpoint(
 def _measured(
     checkpoint: Path,
     net: nn.Module,
-    x: Tensor,
-    y: Tensor | None,
+    given: Samples,
     *,
     radii: int,
     seams: tuple[str, ...],
@@ -99,14 +103,15 @@ def _measured(
     clock: _Clock,
 ) -> tuple[SeamProfileResult | None, Measured]:
     notes, say = clock.notes, Console(stderr=True, highlight=False, markup=False).print
+    y = given.y
     if y is None:
         notes.append("Without labels, margins and radii are those of the network's own decisions.")
-        y = _decisions(net, x)
-    own = clock.tried("margins", lambda _: _margins(net, x, y))
+        y = _decisions(net, given)
+    own = clock.tried("margins", lambda _: _margins(net, given, y))
     profile, left_out = clock.timed(
         "seam profile",
         lambda seconds: profile_within(
-            net, x, seams, rtol, seconds=seconds, at_most=clock.left("attacks"), say=say
+            net, given, seams, rtol, seconds=seconds, at_most=clock.left("attacks"), say=say
         ),
     )
     notes += left_out
@@ -114,16 +119,18 @@ def _measured(
     few = slice(0, radii)
     if radii:
         attacked = clock.tried(
-            "attacks", lambda seconds: attacked_within(net, x[few], y[few], seconds=seconds)
+            "attacks", lambda seconds: attacked_within(net, given.part(few), y[few], seconds=seconds)
         )
         if attacked is not None and not attacked:
             notes.append("No radii: one sample's takes longer than --seconds allows.")
     ranks = clock.tried("ranks", lambda _: stable_rank(net)) or {}
     if own is not None:
-        own["normalised"] = clock.tried("normalised margin", lambda _: _normalised(net, x, y))
+        own["normalised"] = clock.tried("normalised margin", lambda _: _normalised(net, given, y))
     if attacked:
         say(f"proofs of radii: at most {clock.left('proofs'):.2g} s.")
-        proved = clock.tried("proofs", lambda seconds: proved_within(net, x[few], y[few], seconds=seconds))
+        proved = clock.tried(
+            "proofs", lambda seconds: proved_within(net, given.part(few), y[few], seconds=seconds)
+        )
         if not any(bool(each.proved.any()) for each in proved or ()):
             notes.append(
                 "No radius is proved: a proof takes longer than --seconds allows, or is not known for this network."
@@ -137,7 +144,7 @@ def _measured(
         seams=[] if profile is None else profile.frame().to_dicts(),
         ranks={name: {"value": float(rank), "error": float(rank.error)} for name, rank in ranks.items()},
         margins=own,
-        radii=radii_told(attacked or (), proved or (), asked=min(radii, len(x))),
+        radii=radii_told(attacked or (), proved or (), asked=min(radii, len(given))),
         notes=notes,
         seconds={name: round(value, 3) for name, value in clock.seconds.items()},
     )
@@ -174,18 +181,22 @@ class _Clock:
         return None
 
 
-def _decisions(net: nn.Module, x: Tensor) -> Tensor:
-    f, points = prepare(net, x, None)
+def _decisions(net: nn.Module, given: Samples) -> Tensor:
+    f, points = prepare(net, given.x, None, **given.options)
     with torch.no_grad():
         scores = f(points)
-    return (scores.reshape(-1) > 0).long() if scores[0].numel() == 1 else scores.reshape(len(x), -1).argmax(1)
+    return (
+        (scores.reshape(-1) > 0).long()
+        if scores[0].numel() == 1
+        else scores.reshape(len(given), -1).argmax(1)
+    )
 
 
-def _margins(net: nn.Module, x: Tensor, y: Tensor) -> dict[str, float | None]:
+def _margins(net: nn.Module, given: Samples, y: Tensor) -> dict[str, float | None]:
     """Of the scores as they are; what they are worth by the size of the weights takes longer, see ``_normalised``."""
-    f, points = prepare(net, x, None)
+    f, points = prepare(net, given.x, None, **given.options)
     with torch.no_grad():
-        values = margins_of(f(points).reshape(len(x), -1).double(), y, "auto")[0]
+        values = margins_of(f(points).reshape(len(given), -1).double(), y, "auto")[0]
     return {
         "smallest": float(values.min()),
         "median": float(values.median()),
@@ -193,14 +204,16 @@ def _margins(net: nn.Module, x: Tensor, y: Tensor) -> dict[str, float | None]:
     }
 
 
-def _normalised(net: nn.Module, x: Tensor, y: Tensor) -> float | None:
-    f, points = prepare(net, x, None)
+def _normalised(net: nn.Module, given: Samples, y: Tensor) -> float | None:
+    f, points = prepare(net, given.x, None, **given.options)
     assert isinstance(f, nn.Module)
+    if given.extras:
+        raise ModelError("the norm of the weights is compared on samples without extras.")
     if not (isinstance(f, Adapted) and f.entry is not None):
         return finite(margins(f, points, y).normalised)
     # Tokens: the network as it stands takes any number of them.
-    output = (lambda given: last_tokens(picked_output(given, None), None)) if f.last else None
-    return finite(margins(net, x, y, output=output).normalised)
+    output = (lambda found: last_tokens(picked_output(found, None), None)) if f.last else given.output
+    return finite(margins(net, given.x, y, output=output).normalised)
 
 
 def _print(found: Measured, html: Path | None) -> None:

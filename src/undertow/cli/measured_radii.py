@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.adversary.robustness import Robustness, robustness
+from undertow.cli.samples import Samples
 from undertow.core.deadline import Deadline, TimeUp
 from undertow.core.enclosing import rows_of
 from undertow.jacobian.preconditions import prepare
@@ -19,28 +20,29 @@ from undertow.jacobian.preconditions import prepare
 __all__ = ["attacked_within", "finite", "proved_within", "radii_told"]
 
 
-def attacked_within(net: nn.Module, x: Tensor, y: Tensor, *, seconds: float) -> list[Robustness]:
+def attacked_within(net: nn.Module, given: Samples, y: Tensor, *, seconds: float) -> list[Robustness]:
     """Fast attacks and estimates, without a proof, on as many samples as the time allows."""
-    f, points = prepare(net, x, None)
+    f, points = prepare(net, given.x, None, **given.options)
     apart = rows_of(f, slice(0, 1)) is not f  # samples have rows of their own, and are attacked one by one
 
     def attack(part: slice) -> Robustness:
         own = rows_of(f, part)  # a function's operations are not looked into, so that nothing is proved
         return robustness(lambda inputs: own(inputs), points[part], y[part], attack="fast")
 
-    return _one_then_others(attack, len(x), seconds, most=1 if apart else len(x))
+    return _one_then_others(attack, len(given), seconds, most=1 if apart else len(given))
 
 
-def proved_within(net: nn.Module, x: Tensor, y: Tensor, *, seconds: float) -> list[Robustness]:
+def proved_within(net: nn.Module, given: Samples, y: Tensor, *, seconds: float) -> list[Robustness]:
     """Brackets from both sides of as many samples as the time allows: the first ones, or none.
 
     Where the first takes more than a third of it, few others would follow, and it is given up.
     """
 
     def bracket(part: slice) -> Robustness:
-        return robustness(net, x[part], y[part], shorten=False)
+        own = given.part(part)
+        return robustness(net, own.x, y[part], shorten=False, **own.options)
 
-    return _one_then_others(bracket, len(x), seconds, most=len(x), first=seconds / 3)
+    return _one_then_others(bracket, len(given), seconds, most=len(given), first=seconds / 3)
 
 
 def _one_then_others(

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from torch import Tensor, nn
+from torch import nn
 
+from undertow.cli.samples import Samples
 from undertow.core.deadline import Deadline, TimeUp
 from undertow.jacobian.seams import seams as seams_of
 from undertow.measures.seam_profile import SeamProfileResult, seam_profile
@@ -21,7 +22,7 @@ _SURE = 0.8  # of the time that is left is planned for
 
 def profile_within(
     net: nn.Module,
-    x: Tensor,
+    given: Samples,
     seams: Sequence[str],
     rtol: float,
     *,
@@ -43,7 +44,8 @@ def profile_within(
     ) -> tuple[SeamProfileResult | None, float]:
         begun, found = time.perf_counter(), None
         with suppress(TimeUp), Deadline(until - begun):
-            found = seam_profile(net, x[:samples], seams=names, rtol=rtol)
+            few = given.part(slice(0, samples))
+            found = seam_profile(net, few.x, seams=names, rtol=rtol, **few.options)
         return found, max(time.perf_counter() - begun, 1e-6)
 
     def room() -> float:
@@ -51,7 +53,8 @@ def profile_within(
 
     names = tuple(seams)
     with suppress(TimeUp), Deadline(seconds):
-        names = names or tuple(seams_of(net, x[:_FEW]))
+        few = given.part(slice(0, _FEW))
+        names = names or tuple(seams_of(net, few.x, **few.options))
     profile, took = attempt(names[len(names) // 2 :][:1], _FEW, first + at_most) if names else (None, 1.0)
     if profile is None:
         return None, [
@@ -70,19 +73,19 @@ def profile_within(
             several, took = attempt(chosen, _FEW)
             profile = several or profile
     each = took / (2 * profile.samples)
-    while profile.samples < len(x):
-        more = min(len(x), profile.samples + int((room() - took) / each))
-        if more < min(2 * profile.samples, len(x)):
+    while profile.samples < len(given):
+        more = min(len(given), profile.samples + int((room() - took) / each))
+        if more < min(2 * profile.samples, len(given)):
             break
-        say(f"seams: {profile.samples} of {len(x)} samples took {took:.2g} s; {more} are measured.")
+        say(f"seams: {profile.samples} of {len(given)} samples took {took:.2g} s; {more} are measured.")
         larger, longer = attempt(profile.seams, more)
         if larger is None:
             break
         each = max((longer - took) / (more - profile.samples), longer / (10 * more))
         profile, took = larger, longer
-    if profile.samples < len(x):
+    if profile.samples < len(given):
         notes.append(
-            f"Seams are on {profile.samples} of {len(x)} samples: more would take longer than --seconds allows."
+            f"Seams are on {profile.samples} of {len(given)} samples: more would take longer than --seconds allows."
         )
     return profile, notes
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.enclosing import Enclosing
-from undertow.core.errors import InputError, ModelError
+from undertow.core.errors import InputError, ModelError, nearest
+from undertow.core.extras import arguments_beside_x, rows_of_extras
 from undertow.core.outputs import OutputChoice, picked_output
 from undertow.core.plain_words import in_plain_words
 from undertow.core.token_inputs import embedding_of, last_tokens
@@ -139,7 +140,8 @@ def adapted(
         if output is not None or extras:
             raise InputError("this network has been prepared with its output and extras: leave both out.")
         return net, x
-    extras = _checked_extras(extras, x)
+    extras = rows_of_extras(extras, x)
+    _check_names(net, extras)
     if not x.is_floating_point():
         return _from_embedding(net, x, output, extras)
     if output is not None or extras or not _returns_tensor(net, x):
@@ -147,20 +149,17 @@ def adapted(
     return net, x
 
 
-def _checked_extras(extras: Mapping[str, Any] | None, x: Tensor) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, extra in (extras or {}).items():
-        if isinstance(extra, Tensor):
-            if extra.shape[:1] != x.shape[:1]:
-                raise InputError(
-                    f"extras[{name!r}] has shape {tuple(extra.shape)}, but there are {len(x)} samples: give it one "
-                    "row for each, or pass what is the same for all of them inside a module of your own."
-                )
-            extra = extra.detach().to(x.device)
-            if extra.is_floating_point() and x.is_floating_point():
-                extra = extra.to(x.dtype)
-        found[str(name)] = extra
-    return found
+def _check_names(net: nn.Module, extras: Mapping[str, Any]) -> None:
+    """Refuse extras that the network has no argument for; where it takes any name, tell that it may not use them."""
+    known, any_other = arguments_beside_x(net)
+    for name in extras:
+        if name in known or (any_other and not known):
+            continue
+        if not any_other:
+            raise InputError(f"extras: the network takes no {name!r} beside x; {nearest(name, known)}")
+        _tell(
+            f"extras: no argument of the network is called {name!r}, so that it may be ignored; {nearest(name, known)}"
+        )
 
 
 def _from_embedding(
@@ -185,8 +184,11 @@ def _from_embedding(
 
 def _returns_tensor(net: nn.Module, x: Tensor) -> bool:
     """Whether the network returns one tensor, as one sample shows; an error is left to those who look closer."""
-    ours = type(net).__module__.partition(".")[0] in ("torch", "undertow")
-    if ours and not isinstance(net, nn.RNNBase):
+    last = net
+    while type(last) is nn.Sequential and len(last):
+        last = last[-1]
+    ours = type(last).__module__.partition(".")[0] in ("torch", "undertow")
+    if ours and not isinstance(last, nn.RNNBase | nn.LSTMCell | nn.MultiheadAttention):
         return True
     buffers = {name: buffer.clone() for name, buffer in net.named_buffers()}
     devices = [x.device] if x.device.type == "cuda" else []

@@ -34,6 +34,11 @@ class Deadline(TorchFunctionMode):
         self.end = time.perf_counter() + seconds
         self._over = False
 
+    @property
+    def passed(self) -> bool:
+        """Whether it was this one that ended what was done; there may be another around it."""
+        return self._over
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss, labels_of_classes, prepare_labels
 from undertow.core.outputs import OutputChoice, returning
+from undertow.core.unwrapping import as_written, runs_autocast, unwrapped
 
 __all__ = [
     "LossName",
@@ -40,14 +41,17 @@ def double_copy(net: nn.Module, dtype: torch.dtype = torch.float64) -> nn.Module
         raise InputError(
             f"net must be a torch.nn.Module, not {type(net).__name__}: put the function into a module's forward."
         )
-    return copy.deepcopy(net).to(dtype).eval().requires_grad_(False)
+    net = unwrapped(net)
+    with as_written(net.modules()):
+        return copy.deepcopy(net).to(dtype).eval().requires_grad_(False)
 
 
 def in_double(net: nn.Module) -> nn.Module:
     """The network itself where it is in eval mode and in float64, to be looked at only; else a copy that is."""
+    net = unwrapped(net)
     held = [*net.parameters(), *net.buffers()]
     as_it_is = all(each.dtype == torch.float64 or not each.is_floating_point() for each in held)
-    return net if as_it_is and not net.training else double_copy(net)
+    return net if as_it_is and not net.training and not runs_autocast(net) else double_copy(net)
 
 
 def scoring_copy(

@@ -55,8 +55,10 @@ _SENTENCES = {
         "or use dtype=torch.float64; their reported error is still valid."
     ),
     Status.ROUNDING: (
-        "For some samples even float64 rounds by more than the tolerance asked for, because layers cancel or saturate: "
-        "their reported error covers that, and is infinite where nothing is known; scale the network, or loosen rtol."
+        "For some samples even float64 rounds by more than the tolerance asked for, because layers cancel or saturate, "
+        "or because a sample lies on a kink, as where two entries of a max-pooling window tie, and rounding decides "
+        "which slope it has: their reported error covers that, and is infinite where nothing is known; scale the "
+        "network, loosen rtol, or move samples off their ties by a little noise."
     ),
     Status.HEURISTIC: "The method has no error bound; use method='krylov' for one.",
 }

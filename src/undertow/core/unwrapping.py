@@ -1,14 +1,16 @@
-"""The network inside what trainers put around it: compilation, data parallelism."""
+"""The network inside what trainers put around it: compilation, data parallelism, mixed precision."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from torch import nn
 
 from undertow.core.errors import ModelError
 
-__all__ = ["unwrapped"]
+__all__ = ["as_written", "runs_autocast", "unwrapped"]
 
 _SHARDED = ("FullyShardedDataParallel", "FSDPModule")
 
@@ -50,3 +52,42 @@ def _inside(net: nn.Module) -> nn.Module | None:
         if original is not None:
             return original
     return None
+
+
+def runs_autocast(net: nn.Module) -> bool:
+    """Whether accelerate has put a ``forward`` on a module of the network that switches autocast on, whoever calls.
+
+    >>> runs_autocast(nn.Linear(1, 1))
+    False
+    """
+    return any(_mixed(module) for module in net.modules())
+
+
+@contextmanager
+def as_written(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Modules with the ``forward`` that they had before accelerate prepared them for mixed precision.
+
+    That one switches autocast on inside, which switching it off outside does not undo. Afterwards it is there again,
+    also after an error.
+    """
+    prepared = {module: vars(module)["forward"] for module in modules if _mixed(module)}
+    try:
+        for module in prepared:
+            original = vars(module)["_original_forward"]
+            if getattr(original, "__func__", None) is type(module).forward:
+                del module.forward  # then it is its class's, and its layers can be read
+            else:
+                module.forward = original
+        yield
+    finally:
+        for module, forward in prepared.items():
+            module.forward = forward
+
+
+def _mixed(module: nn.Module) -> bool:
+    # By its name too: others keep a forward under the name "_original_forward" to compute something else with it.
+    own = vars(module)
+    if "_original_forward" not in own or "forward" not in own:
+        return False
+    around = getattr(own["forward"], "__wrapped__", None)
+    return type(around).__name__ == "ConvertOutputsToFp32"

@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from undertow.core.plain_attention import plain_attention
+from undertow.core.unwrapping import as_written
 from undertow.jacobian.replaying import aside
 
-__all__ = ["leave_no_trace"]
+__all__ = ["composed", "leave_no_trace"]
 
 
 @contextlib.contextmanager
@@ -26,8 +27,8 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
 
     Inside, attention runs on the composed ("math") kernel: the fused ones have no second derivative,
     which the Jacobian-vector product needs; so do recurrent layers, for the same reason. Compiled modules run as they
-    are written. Autocast is off: error bounds count the rounding of the dtype that a network holds, not of one that
-    its products are taken in.
+    are written. Autocast is off, also where accelerate has put it into the network: error bounds count the rounding of
+    the dtype that a network holds, not of one that its products are taken in.
     """
     modules = list(f.modules()) if isinstance(f, nn.Module) else []
     modes = [(module, module.training) for module in modules]
@@ -38,23 +39,19 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
         if buffer is not None
     ]
     cuda = [device] if device is not None and device.type == "cuda" else []
-    fastpath = torch.backends.mha.get_fastpath_enabled()
     try:
         with (
             torch.random.fork_rng(devices=cuda),
             torch.inference_mode(False),
             torch.enable_grad(),
-            sdpa_kernel(SDPBackend.MATH),
             torch.autocast("cpu", enabled=False),
             torch.autocast("cpu" if device is None else device.type, enabled=False),
-            _composed_recurrence(modules),
-            _uncompiled(),
+            composed(modules),
+            as_written(modules),
             aside(device),
         ):
-            torch.backends.mha.set_fastpath_enabled(False)
             yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(fastpath)
         for module, training in modes:
             if module.training != training:  # setting an attribute of a module takes longer than reading it
                 module.training = training
@@ -64,6 +61,13 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
                     module._buffers[name] = buffer
                 if (version is None or buffer._version != version) and not torch.equal(buffer, before):
                     buffer.copy_(before)
+
+
+@contextlib.contextmanager
+def composed(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Modules in plain operations, whose derivatives have derivatives: neither fused nor compiled."""
+    with plain_attention(), _composed_recurrence(modules), _uncompiled():
+        yield
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -56,7 +57,14 @@ class AttackerRadii(NamedMeasure):
         for attacker, norm in ATTACKERS.items():
             with taken_for_logits():
                 found = robustness(
-                    list(networks), x, y, norm=norm, exact=False, shorten=self.shorten, seed=self.seed
+                    list(networks),
+                    x,
+                    y,
+                    norm=norm,
+                    exact=False,
+                    seconds=math.inf,
+                    shorten=self.shorten,
+                    seed=self.seed,
                 )
             for member, own in enumerate(readings):
                 own.append((f"{attacker}:certified", float(found.certified[member].mean()), None))

@@ -80,7 +80,13 @@ class _Radius:
         classifier, small, labels = self._decision(net, x, y)
         with taken_for_logits():
             found = robustness(
-                classifier, small, labels, exact=False, shorten=options.shorten, seed=options.seed
+                classifier,
+                small,
+                labels,
+                exact=False,
+                seconds=math.inf,
+                shorten=options.shorten,
+                seed=options.seed,
             )
             steepness = _steepness(classifier, small, labels)
         attacked, along = found.attacked, None

@@ -15,6 +15,7 @@ from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.losses import log_loss_gradient
 from undertow.core.outputs import OutputChoice
 from undertow.core.plain_attention import plain_attention
+from undertow.core.plain_words import check_tensor
 from undertow.core.scoring import (
     LossName,
     chosen_parameters,
@@ -142,6 +143,8 @@ def kkt(
         raise InputError(
             f"limit = {limit!r} and max_rounds = {max_rounds!r} must be 1 or more, kinks = {kinks!r} 0 or more."
         )
+    check_tensor(x)
+    check_tensor(y, "y")
     copied = scoring_copy(net, output=output)
     points = points_for(copied, x)
     theta = chosen_parameters(copied, parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Literal
@@ -180,6 +181,7 @@ class PointRadiiTracker:
                 y,
                 norm=float(options.norm),
                 exact=False,
+                seconds=math.inf,
                 shorten=options.shorten,
                 refine=options.refine,
                 seed=options.seed,
@@ -199,7 +201,7 @@ class PointRadiiTracker:
             return {} if solved is None else {"exact": solved}
         with taken_for_logits():
             options = {name: getattr(self.options, name) for name in ("shorten", "refine", "seed")}
-            found = robustness(classifier, points, y, exact=False, **options)
+            found = robustness(classifier, points, y, exact=False, seconds=math.inf, **options)
         radii = narrow_radii(classifier, points, y, found.attacked, name=self.options.name)
         if found.contradictions:
             warnings.warn("point-radii contradicts itself: " + "; ".join(found.contradictions), stacklevel=2)

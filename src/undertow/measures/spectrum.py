@@ -9,6 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from undertow.core.enclosing import innermost
+from undertow.core.unwrapping import unwrapped
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.rank import weight_matrices
 from undertow.measures.reading import Reading
@@ -34,7 +36,7 @@ class Spectrum(NamedMeasure):
     count: Annotated[int, Field(strict=True, ge=1, le=_MOST)] = _MOST
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
-        for name, matrix, _ in weight_matrices(net):
+        for name, matrix, _ in weight_matrices(innermost(unwrapped(net))):
             values, errors = singular_values(matrix, count=self.count)
             for index, (value, error) in enumerate(zip(values.tolist(), errors.tolist(), strict=True)):
                 yield f"{name}:{index}", value, error

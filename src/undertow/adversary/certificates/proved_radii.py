@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import NetworkGraph
 from undertow.adversary.certificates.refined import refined_radii
 from undertow.adversary.certificates.stacked_graphs import together
+from undertow.core.deadline import Deadline
 
 __all__ = ["certify", "certify_by_cases", "named_proof"]
 
@@ -23,15 +25,15 @@ _BEYOND = 1.002  # times the closest example known: the ball in which they are
 
 
 def certify(
-    graphs: Sequence[NetworkGraph], search: Search, x: Tensor, refined: Sequence[bool]
-) -> tuple[Tensor, Tensor]:
-    """Proved lower bounds (M, N), and whether each is more than nothing; clean errors are proved to have radius 0.
+    graphs: Sequence[NetworkGraph], search: Search, x: Tensor, refined: Sequence[bool], seconds: float
+) -> tuple[Tensor, Tensor, bool]:
+    """Proved lower bounds (M, N), whether each is more than nothing, and whether time was up before all was tried.
 
-    ``refined`` says of each network whether its radii are to be made longer than plain linear bounds give. Networks of
-    one architecture are one batch.
+    Clean errors are proved to have radius 0. ``refined`` says of each network whether its radii are to be made longer
+    than plain linear bounds give, which may take ``seconds`` for each. Networks of one architecture are one batch.
     """
     right, box = search.margin > 0, search.scorer.bounds
-    certified, proved = torch.zeros_like(search.distance), ~right
+    certified, proved, ended = torch.zeros_like(search.distance), ~right, False
     longer = torch.tensor(list(refined), dtype=torch.bool, device=x.device)
     for members, graph in together(graphs):
         proved[members.start : members.stop] = True
@@ -43,9 +45,11 @@ def certify(
         if len(some):
             bounds = LinearBounds.of(graph, search.norm, box)
             points, labels = x[own[some]].double(), search.y[own[some]]
-            found[some] = refined_radii(bounds, points, labels, found[some], who=who[some])
+            limit = Deadline(len(members) * seconds) if seconds < math.inf else None
+            found[some] = refined_radii(bounds, points, labels, found[some], who=who[some], limit=limit)
+            ended |= limit is not None and limit.passed
         certified[members.start + who, own] = found
-    return certified, proved
+    return certified, proved, ended
 
 
 def certify_by_cases(
@@ -73,7 +77,7 @@ def certify_by_cases(
 
 
 def named_proof(
-    graphs: Sequence[NetworkGraph], reason: str, search: Search, *, refined: bool, by_cases: bool
+    graphs: Sequence[NetworkGraph], reason: str, search: Search, *, refined: bool, ended: bool, by_cases: bool
 ) -> str:
     """Which proof is behind certified radii, as `Robustness.certificate` says it."""
     if not graphs:
@@ -83,6 +87,7 @@ def named_proof(
     added = {
         "slopes by ascent": refined,
         "coupled by the L2 ball": refined and search.norm == 2,
+        "until time was up": ended,
         "case by case": by_cases,
     }
     return ", ".join(["crown", *(words for words, used in added.items() if used)])

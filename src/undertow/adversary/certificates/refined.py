@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,6 +19,7 @@ from undertow.adversary.certificates.score_gaps import ScoreGaps, difference_row
 from undertow.adversary.certificates.sharpened_limits import sharpened
 from undertow.adversary.certificates.slope_ascent import ascended_bounds
 from undertow.adversary.certificates.slope_memory import SlopeMemory
+from undertow.core.deadline import Deadline, TimeUp
 
 __all__ = ["Effort", "refined_gaps", "refined_radii"]
 
@@ -137,12 +139,28 @@ def refined_radii(
     steps: int = 20,
     coupled: bool = True,
     who: Tensor | None = None,
+    limit: Deadline | None = None,
 ) -> Tensor:
-    """Radii (B,) at least as long as those ``known``: what was tried beyond them and proved.
+    """Radii (B,) at least as long as those ``known``: what was tried beyond them and proved, until the ``limit``.
 
     First with slopes and couplings alone, then with narrower limits of late layers; each ascent begins where the one on
     the ball before ended.
     """
+    proved = known.clone()
+    try:
+        with limit or nullcontext():
+            return _longer(bounds, x, y, proved, steps, coupled, who)
+    except TimeUp:
+        if limit is None or not limit.passed:
+            raise
+    return proved
+
+
+def _longer(
+    bounds: LinearBounds, x: Tensor, y: Tensor, proved: Tensor, steps: int, coupled: bool, who: Tensor | None
+) -> Tensor:
+    """The radii; whatever is proved on the way is at once in ``proved``."""
+    known = proved.clone()
     trials = _MORE if bounds.cost(x.device) <= _CHEAP else _TRIALS
     memory = SlopeMemory(len(x), bounds.graph.classes)
     for sharp in (False, True):
@@ -160,7 +178,9 @@ def refined_radii(
                 memory=memory,
                 places=index,
             )
-            return gaps.reach(radius)
+            found = gaps.reach(radius)
+            proved[index] = torch.maximum(proved[index], found.proved)
+            return found
 
         start = torch.where(known.isfinite(), (_THEN if sharp else _FIRST) * known, 0.0)
         known = torch.maximum(known, largest_radius(reach, guess=start, rtol=_RTOL, steps=trials))

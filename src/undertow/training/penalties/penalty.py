@@ -7,11 +7,19 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 
-from undertow.core.errors import InputError
+from undertow.core.adapting import Adapted
+from undertow.core.errors import InputError, ModelError
 from undertow.core.eval_mode import eval_mode
+from undertow.core.extras import rows_of_extras
+from undertow.core.outputs import OutputChoice
+from undertow.core.plain_words import check_tensor, in_plain_words
 from undertow.core.sections import NonNegative, Section
+from undertow.core.unwrapping import unwrapped
+from undertow.core.validation import refusal
+from undertow.jacobian.trace import composed
 from undertow.training.penalties.seam_view import SeamView
 from undertow.training.penalties.seen import Seen, Signs, see
 
@@ -36,7 +44,11 @@ class Penalty(Section, ABC):
     weight: NonNegative
 
     def __init__(self, *values: Any, **settings: Any) -> None:
-        super().__init__(**dict(zip(self.IN_ORDER, values, strict=False)), **settings)
+        given = {**dict(zip(self.IN_ORDER, values, strict=False)), **settings}
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise refusal(type(self), error, given) from None
 
     @property
     def cut(self) -> str | None:
@@ -64,17 +76,29 @@ class Penalty(Section, ABC):
         rows: Tensor | None = None,
         memory: Vectors | None = None,
         generator: torch.Generator | None = None,
+        output: OutputChoice = None,
+        extras: Mapping[str, Any] | None = None,
     ) -> Tensor:
         """``weight`` times the penalty of one network on samples x (N, …): a scalar to add to the loss.
 
         Args:
-            net: Any module whose outputs are (N, k), or (N,) for one logit.
-            x: Samples; they need no gradient.
+            net: Any module, also a compiled one or one that DistributedDataParallel is around: the penalty runs the
+                network itself, and gradients are averaged over ranks with those of the loss.
+            x: Samples; they need no gradient. A network of token ids is given the vectors that it looks up instead.
             rows: Which samples of the training set these are, (N,), for a penalty that goes on from what it found
                 before.
             memory: A dictionary that is empty at first and given again with every batch: what is remembered is in it.
             generator: Where random signs come from, on the device of x; torch's own by default.
+            output: Which of the network's outputs: a name, a place, a function; by default the obvious one, "logits".
+            extras: What the network takes beside x, by name, a row for each sample.
         """
+        check_tensor(x)
+        net = unwrapped(net)
+        if not x.is_floating_point() and any(isinstance(module, nn.Embedding) for module in net.modules()):
+            raise InputError(
+                "x holds token ids, which have no derivative: give the penalty a module that takes the embedding's "
+                "vectors, for example one that calls net(inputs_embeds=vectors), and those vectors as x."
+            )
         if x.dim() < 2 or not len(x) or not x.is_floating_point():
             raise InputError(
                 f"x has shape {tuple(x.shape)} and dtype {x.dtype}: pass at least one sample, (N, …) of floats."
@@ -88,12 +112,19 @@ class Penalty(Section, ABC):
             bits = torch.randint(0, 2, like.shape, generator=generator, device=like.device)
             return (2 * bits - 1).to(like)
 
-        with eval_mode(net), torch.enable_grad():
-            view = None if self.cut is None else SeamView(net, self.cut, x, verify=not memory)
-            run = net if view is None else view
+        with eval_mode(net), torch.enable_grad(), composed(list(net.modules())):
+            whole = Adapted(net, output=output, extras=rows_of_extras(extras, x))
+            view = None if self.cut is None else SeamView(whole, self.cut, x, verify=not memory)
+            run = whole if view is None else view
 
             def alone(samples: Tensor) -> Tensor:
-                outputs: Tensor = run(samples[0])
+                with in_plain_words(x):
+                    outputs: Tensor = run(samples[0])
+                if outputs.shape[:1] != x.shape[:1]:
+                    raise ModelError(
+                        f"for {len(x)} samples the network returns shape {tuple(outputs.shape)}: its first axis must "
+                        "be the samples."
+                    )
                 return outputs.reshape(1, len(x), -1)
 
             seen = see(alone, x.detach()[None], width=None if view is None else view.width)

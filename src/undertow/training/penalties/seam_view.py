@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from undertow.core.enclosing import innermost
 from undertow.core.errors import SeamError, nearest
 from undertow.core.outputs import first_tensor, with_first_tensor
 from undertow.jacobian.seam_checks import check_seam
@@ -28,7 +29,7 @@ class SeamView(nn.Module):
 
     def __init__(self, net: nn.Module, seam: str, x: Tensor, *, verify: bool = True) -> None:
         super().__init__()
-        names = [name for name, _ in net.named_modules() if name]
+        names = [name for name, _ in innermost(net).named_modules() if name]
         if seam not in names:
             raise SeamError(f"the network has no module {seam!r}: {nearest(seam, names)}")
         if verify:
@@ -55,7 +56,7 @@ class SeamView(nn.Module):
             # A sum is a tensor of its own, which a module that works in place may change.
             return output if z is None else with_first_tensor(output, passing + z.view_as(passing))
 
-        hook = self.net.get_submodule(self._seam).register_forward_hook(shifted)
+        hook = innermost(self.net).get_submodule(self._seam).register_forward_hook(shifted)
         try:
             outputs: Tensor = self.net(x)
         finally:
