@@ -84,7 +84,7 @@ def test_both_p_and_the_family_are_told(page: str) -> None:
     text = " ".join(Elements(page).text.split())
     assert "covers 97.9 %, n = 10" in text
     assert "p = 0.002 alone, 0.002" in text
-    assert "among 5 claims" in text  # those of the part that ran
+    assert "among 6 claims" in text  # those of the part that ran
     assert "5 claims judged together: 5 decided, at most 0.25 of these expected to be false" in text
 
 
@@ -98,7 +98,7 @@ def test_checks_stand_apart_and_are_not_counted(tmp_path: Path) -> None:
     reproduction = dataclasses.replace(reproduction, study=study)
     elements = Elements(render(gather(store, [(reproduction, judge(reproduction))])))
     text = " ".join(elements.text.split())
-    assert "Of 4 verdicts" in text
+    assert "Of 5 verdicts" in text
     assert "4 claims judged together" in text
     assert "a check, not counted among the verdicts: it is so by construction" in text
     assert "settled after a look at its records: drawn late" in text
