@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError
 from undertow.measures.reading import Reading
 
-__all__ = ["check_measures", "check_points", "readings_of"]
+__all__ = ["check_measures", "check_points", "check_sinks", "readings_of"]
 
 
 def check_points(net: nn.Module, x: Tensor, y: Tensor | None) -> None:
@@ -53,6 +53,24 @@ def check_measures(measures: Sequence[Any]) -> None:
         if not hasattr(measure, "name") or not (callable(measure) or hasattr(measure, "begin")):
             raise InputError(
                 f"{measure!r} is not a measure: it needs a name and a call that yields (key, value, error)."
+            )
+
+
+def check_sinks(sinks: Sequence[Any]) -> None:
+    """Refuse what cannot be called with records."""
+    if not isinstance(sinks, Sequence) or isinstance(sinks, str):
+        raise InputError(f"sinks must be a list, not {type(sinks).__name__}: write sinks=[…].")
+    for sink in sinks:
+        if isinstance(sink, type):
+            raise InputError(f"{sink.__name__} is the class of a sink: make one of it, {sink.__name__}(…).")
+        if hasattr(sink, "sink") and not callable(sink):
+            raise InputError(
+                f"{sink!r} holds many trials: sinks=[store.sink('my-loop', config={{…}})] makes one of this loop."
+            )
+        if not callable(sink):
+            raise InputError(
+                f"{sink!r} is no sink: it has to be called with a list of records. Csv(path), TensorBoard(writer) and "
+                "Log(function) of undertow.probe.adapters can be."
             )
 
 

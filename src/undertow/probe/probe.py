@@ -17,7 +17,7 @@ from undertow.core.outputs import OutputChoice
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Measure, TrackingMeasure
 from undertow.probe.budget import Budget
-from undertow.probe.checks import check_measures, check_points
+from undertow.probe.checks import check_measures, check_points, check_sinks
 from undertow.probe.costs import Costs, ReadingCost
 from undertow.probe.measured_network import MeasuredNetwork, in_dtype
 from undertow.probe.preserve_state import preserve_state
@@ -107,6 +107,7 @@ class Probe:
     ) -> None:
         check_points(net, x, y)
         check_measures(measures)
+        check_sinks(sinks)
         self.measured = MeasuredNetwork(net, x, y, dtype=dtype, output=output, extras=extras)
         self.net, self.x, self.y = self.measured.net, self.measured.x, y
         self.sinks = tuple(sinks)
@@ -187,7 +188,11 @@ class Probe:
     def training_end(self) -> list[Record]:
         """Training is over: every measure that has not been taken at this step is taken."""
         left = (index for index, step in enumerate(self._measured) if step != self._step)
-        return self._take(left, last=True)
+        found = self._take(left, last=True)
+        for sink in self.sinks if ranks()[0] == 0 else ():
+            if hasattr(sink, "training_end"):
+                sink.training_end()
+        return found
 
     def _take(self, due: Iterable[int], *, last: bool = False) -> list[Record]:
         """The readings of the measures that are due, in the order in which they were given."""
