@@ -41,7 +41,9 @@ FEWER: dict[tuple[str, str], dict[str, int]] = {
     **{("stable-rank", scale): {"cifar10": 6} for scale in SCALES},
     **{
         ("co-correlation", scale): {
-            **{"deep-networks": 6, "deep-start": 6, "deep-wide": 2},
+            "deep-networks": 6,
+            "deep-start": 6,
+            "deep-wide": 2,
             "deep-statistics": 2 if scale == "smoke" else 6,
         }
         for scale in SCALES
