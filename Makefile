@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-full tests lint format bench clean
+.PHONY: help install run test test-full test-adapters tests lint format bench clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -41,8 +41,21 @@ test-full: lint  ## every test, also the long ones
 tests: $(STAMP)  ## every test but the longest
 	$(PYTEST) -m "not full"
 
+.venv-adapters/.installed: requirements-adapters.lock requirements.lock pyproject.toml
+	@echo "creating .venv-adapters from requirements-adapters.lock (once; some minutes, silent meanwhile) …"
+	@test -x .venv-adapters/bin/python || $(PYTHON) -m venv .venv-adapters
+	@.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-adapters.lock 2>&1 | { grep -v 'is ignored: it is neither' || true; }
+	@.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@.venv-adapters/bin/python -c "import torch, undertow, lightning, transformers, accelerate, peft, tensorboard, torchcrepe" && touch $@
+
+# Tests that are skipped where other people's packages are missing, with these packages, whose versions are pinned too.
+ADAPTERS := tests/probe/test_adapters.py tests/test_examples.py tests/jacobian/test_transformers_networks.py
+
+test-adapters: .venv-adapters/.installed ## callbacks, examples and architectures of Lightning, transformers and others
+	env -u PYTHONDONTWRITEBYTECODE .venv-adapters/bin/python -m pytest -q -n 2 --dist worksteal -m "not full" $(ADAPTERS)
+
 bench: $(STAMP)  ## every benchmark at its CPU size
 	@for b in benchmarks/[a-z]*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
 
 clean:           ## remove caches and the environment
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-adapters .mypy_cache .ruff_cache .pytest_cache .hypothesis

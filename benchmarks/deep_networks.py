@@ -34,7 +34,7 @@ from undertow.training import Recipe, Trainer
 
 _NEVER = 1e9  # seconds between checkpoints: they would not outlive the machine
 _JOBS = (
-    *("authors:deep-networks", "authors:deep-start", "paper:deep-networks"),
+    *("authors:deep-networks", "authors:deep-start", "authors:deep-statistics", "paper:deep-networks"),
     *("authors:deep-wide", "paper:deep-start", "paper:deep-wide"),
 )
 

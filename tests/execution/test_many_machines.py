@@ -166,6 +166,31 @@ def test_groups_ask_for_a_gpu_where_workers_declare_one(
     assert fingerprint(store) == alone
 
 
+@pytest.mark.full
+def test_groups_ask_for_the_gpu_of_a_worker_that_comes_later(tmp_path: Path, scheduler: str) -> None:
+    """What was handed out before it came stays where it is: a group for the thread there, and one to go on with."""
+    import distributed
+
+    study = slow_enough(seeds=8)
+    store, late = Store(tmp_path / "runs"), contextlib.ExitStack()
+
+    def comes_later() -> bool:
+        if store.finished() and len(store.finished()) < len(study.points) and not joined:
+            joined.append(len(store.finished()))
+            late.enter_context(worker(scheduler, "--resources", "GPU=1", CUDA_VISIBLE_DEVICES="5"))
+            with distributed.Client(scheduler) as client:
+                client.wait_for_workers(2, timeout=60)
+        return False
+
+    joined: list[int] = []
+    with late, worker(scheduler, CUDA_VISIBLE_DEVICES="none"):
+        assert sweep(store, study, engine=engine("dask", address=scheduler), stop=comes_later).complete
+    seen = [store.trial(trial).provenance["hardware"]["visible_gpus"] for trial in store.finished()]
+    size = len(study.groups[0].trials)
+    assert seen.count("none") <= joined[0] + 2 * size
+    assert seen.count("5") >= len(seen) - joined[0] - 2 * size > 0
+
+
 def test_a_sweep_that_no_worker_comes_to_can_be_stopped(tmp_path: Path, scheduler: str) -> None:
     asked: list[int] = []
 

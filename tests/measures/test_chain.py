@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from undertow.core.errors import ConfigError, InputError
 from undertow.jacobian.cutting import chain
@@ -15,6 +16,7 @@ from undertow.measures.chain_norms import batched_chain_norms
 from undertow.measures.printed import PrintedCollaboration
 from undertow.models import mlp, two_layer
 from undertow.models.initialisation import Gaussian
+from undertow.probe import Probe
 
 
 def test_the_factors_of_a_deep_network_multiply_to_its_energy() -> None:
@@ -103,3 +105,21 @@ def test_printed_forms_are_those_of_dense_singular_values() -> None:
 def test_an_unknown_method_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match="did you mean 'power'"):
         measure("printed-collaboration", seam="0", methods=["powr"])
+
+
+def test_a_chain_of_a_network_with_extras_is_cut_after_its_own_activations() -> None:
+    """The network is inside what knows its output and extras; its activations go by their own names."""
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.bent, self.last = nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor, scale: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"logits": self.last(self.bent(self.first(x)) * scale)}
+
+    x, scale = torch.randn(6, 3), torch.rand(6, 1)
+    probe = Probe(Scaled(), x, measures=[Chain(), Chain(rtol=1e-2, points=4)], extras={"scale": scale})
+    assert [record.key for record in probe.records if record.key.endswith(":co_correlation")] == [
+        "bent:co_correlation"
+    ] * 2

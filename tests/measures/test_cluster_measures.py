@@ -265,3 +265,13 @@ def test_cluster_radii_are_in_the_units_of_the_input(unit: float) -> None:
             assert there[f"{side}@reach"] == here[f"{side}@reach"]
             assert there[f"{side}@{0.3 * unit!r}"] == here[f"{side}@0.3"]
     assert there["steepness"] * unit == pytest.approx(here["steepness"], rel=1e-6)
+
+
+def test_a_measure_told_of_its_data_takes_its_own_points_too(tmp_path: Path) -> None:
+    """``points`` of a measure is a ``limit`` of its own, whatever the measure makes of itself."""
+    values = []
+    for place, few in enumerate([{"points": 3}, {"limit": 3}, {}]):
+        config = study(["loss", {"name": "useful-features", **few}, {"name": "energy", **few}])
+        found = readings(Store(tmp_path / str(place)), config)
+        values.append({key: value for key, value in found.items() if key[0] != "loss"})
+    assert values[0] == values[1] != values[2]

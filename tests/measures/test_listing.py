@@ -6,18 +6,30 @@ import ast
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from undertow.config.grid import StudyConfig
 from undertow.config.trial import validate
+from undertow.core.adapting import adapted
 from undertow.core.errors import ConfigError
 from undertow.measures import MEASURES, Listed, MeasureRegistry, measure
 from undertow.measures.bias_search import BiasSearch
 from undertow.measures.named_measure import NamedMeasure
-from undertow.probe import Collaboration, Loss, RobustAccuracy, StableRank
+from undertow.probe import (
+    Accuracy,
+    Collaboration,
+    Energy,
+    Loss,
+    RobustAccuracy,
+    SeamProfile,
+    Sharpness,
+    StableRank,
+)
 
 SOURCE = Path(__file__).parents[2] / "src" / "undertow"
 NEEDED: dict[str, dict[str, Any]] = {
@@ -122,10 +134,10 @@ def test_readers_of_records_load_neither_torch_nor_pydantic() -> None:
 
 def test_options_may_be_lists_and_the_first_go_without_a_name() -> None:
     assert RobustAccuracy(eps=[0.5, 1]).eps == (0.5, 1.0)  # type: ignore[arg-type]
-    assert Collaboration("hidden") == Collaboration(seam="hidden")  # type: ignore[call-arg]
-    assert str(Loss("bce")) == "Loss(kind='bce')"  # type: ignore[call-arg]
+    assert Collaboration("hidden") == Collaboration(seam="hidden")  # type: ignore[arg-type,call-arg]
+    assert str(Loss("bce")) == "Loss(kind='bce')"  # type: ignore[arg-type,call-arg]
     with pytest.raises(TypeError, match="StableRank has 0 options, not 1"):
-        StableRank("hidden")  # type: ignore[call-arg]
+        StableRank("hidden")  # type: ignore[arg-type,call-arg]
 
 
 def test_numbers_stay_as_they_were_written_where_identities_have_them() -> None:
@@ -155,3 +167,40 @@ def test_the_first_pattern_that_matches_says_on_which_side_the_truth_lies() -> N
     assert Listed("mine", "x:Mine", truth={"a": "above"}).side("b") is None
     assert "mine" in MeasureRegistry(line)  # which does not import it
     assert list(MeasureRegistry(line)) == ["mine"]
+
+
+@pytest.mark.parametrize("name", [name for name in MEASURES if name not in ("growth",)])
+def test_points_that_are_not_given_leave_every_identity_as_it_was(name: str) -> None:
+    """Options that came later are left out where nobody gave them: finished trials stay what they are."""
+    made: Any = MEASURES[name](**NEEDED.get(name, {}))
+    written = made.model_dump(exclude_none=True)
+    assert not {"points", "standard_error"} & written.keys()
+    assert made.points is None
+    few: Any = MEASURES[name](**NEEDED.get(name, {}), points=3)
+    assert few.model_dump(exclude_none=True) == {**written, "points": 3}
+
+
+def test_every_measure_of_a_function_takes_the_first_points_alone() -> None:
+    """One network or several, with rows of its own beside x or not: the readings are those on the first ones."""
+    x, y = torch.randn(12, 3), torch.arange(12) % 2
+    nets = [
+        torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)) for _ in range(2)
+    ]
+    for made in (Accuracy, Energy, Loss, Sharpness, SeamProfile, partial(Collaboration, seam="1")):
+        own: Any = made
+        assert list(own(points=4)(nets[0], x, y)) == list(own()(nets[0], x[:4], y[:4])), own
+        if hasattr(own(), "batched"):
+            assert own(points=4).batched(nets, x, y) == own().batched(nets, x[:4], y[:4])
+
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(3, 2)
+
+        def forward(self, x: torch.Tensor, scale: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"logits": self.inner(x) * scale}
+
+    net, scale = Scaled(), torch.arange(1.0, 13)[:, None]
+    f, whole = adapted(net, x, extras={"scale": scale})
+    g, part = adapted(net, x[:4], extras={"scale": scale[:4]})
+    assert list(Energy(points=4)(f, whole, y)) == list(Energy()(g, part, y[:4]))

@@ -31,6 +31,30 @@ def _made() -> tuple[nn.Module, Tensor, Tensor]:
     return net, x, (x[:, 0] > 0).long()
 
 
+class Rates:
+    """A measure with a memory of the rates that it was told, until it is begun anew."""
+
+    name = "rates"
+
+    def __init__(self) -> None:
+        self.seen: list[float] = []
+
+    def begin(self, start: nn.Module, x: Tensor, y: Tensor, *, learning_rate: float) -> Rates:  # noqa: ARG002
+        self.seen = []
+        return self
+
+    def observe(self, net: nn.Module, taken: Any) -> None:  # noqa: ARG002
+        self.seen.append(taken.rate)
+
+    def read(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Any:  # noqa: ARG002
+        yield "steps", float(len(self.seen)), None
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def restore(self, state: Any) -> None: ...
+
+
 def test_an_optimiser_is_followed_step_by_step_not_batch_by_batch() -> None:
     net, x, y = _made()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -140,23 +164,42 @@ def test_lightning_counts_optimiser_steps(accumulated: int, tmp_path: Path) -> N
         def training_step(self, batch: Any, _index: int) -> Tensor:
             return nn.functional.cross_entropy(self(batch[0]), batch[1])
 
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.SGD(self.parameters(), lr=0.1)
+        def configure_optimizers(self) -> dict[str, Any]:
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+            scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     _, x, y = _made()
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=6)
-    callback = LightningProbe(x, y, measures=[Accuracy(), (Energy(), 1)])
-    trainer = lightning.Trainer(
-        max_epochs=2, accelerator="cpu", callbacks=[callback], logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False, accumulate_grad_batches=accumulated,
-        default_root_dir=tmp_path,
-    )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trainer.fit(Module(), loader)
+    rates = Rates()
+    callback = LightningProbe(x, y, measures=[Accuracy(), (Energy(), 1), rates], training=(x, y, 0.1))
+    module = Module()
+
+    def fit(module: Any, **options: Any) -> None:
+        trainer = lightning.Trainer(
+            max_epochs=2, accelerator="cpu", callbacks=[callback], logger=False, enable_checkpointing=False,
+            enable_progress_bar=False, enable_model_summary=False, accumulate_grad_batches=accumulated,
+            default_root_dir=tmp_path, **options,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trainer.fit(module, loader)
+
+    fit(module)
+    assert rates.seen == pytest.approx([0.1 / 2**step for step in range(8 // accumulated)])
     assert [record.epoch for record in callback.records if record.measure == "accuracy"] == [0, 1, 2]
     steps = [record.step for record in callback.records if record.measure == "energy"]
     assert steps == list(range(8 // accumulated + 1))
+    first = callback.probe
+    fit(module)  # a new trainer, whose steps begin at 0, for the same network
+    assert callback.probe is first
+    assert callback.records[-1].step == 16 // accumulated
+    fit(Module().double(), precision="64-true")
+    assert callback.probe is not None
+    assert callback.probe is not first
+    assert callback.records[-1].step == 8 // accumulated
+    value = next(each.value for each in callback.records[::-1] if each.measure == "energy")
+    assert value == pytest.approx(ut.energy(callback.probe.net.eval(), x.double()).value)
 
 
 @_needs("transformers")
@@ -181,10 +224,12 @@ def test_transformers_trainer_with_masks_counts_optimiser_steps(tmp_path: Path) 
         {"input_ids": tokens[i], "attention_mask": mask[i], "labels": (tokens[i, 0] % 2)} for i in range(16)
     ]
     batch = {name: torch.stack([row[name] for row in rows[:6]]) for name in rows[0]}
-    callback = TransformersProbe(batch, measures=[Accuracy(), (Energy(), 1)])
+    rates = Rates()
+    training = (batch["input_ids"], batch["labels"], 0.1)
+    callback = TransformersProbe(batch, measures=[Accuracy(), (Energy(), 1), rates], training=training)
     arguments = transformers.TrainingArguments(
         output_dir=str(tmp_path), num_train_epochs=2, per_device_train_batch_size=4, gradient_accumulation_steps=2,
-        report_to=[], disable_tqdm=True, use_cpu=True, save_strategy="no",
+        report_to=[], disable_tqdm=True, use_cpu=True, save_strategy="no", learning_rate=0.1, warmup_steps=0,
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -192,6 +237,13 @@ def test_transformers_trainer_with_masks_counts_optimiser_steps(tmp_path: Path) 
         trainer.train()
     assert [record.step for record in callback.records if record.measure == "energy"] == [0, 1, 2, 3, 4]
     assert [record.epoch for record in callback.records if record.measure == "accuracy"] == [0, 1, 2]
+    assert rates.seen == pytest.approx([0.1, 0.075, 0.05, 0.025])  # what each step was made with
+    other = transformers.BertForSequenceClassification(config)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        transformers.Trainer(other, arguments, train_dataset=rows, callbacks=[callback]).train()
+    assert callback.probe.net is other  # type: ignore[union-attr]
+    assert callback.records[-1].step == 4
 
 
 @_needs("accelerate")

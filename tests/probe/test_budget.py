@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import undertow as ut
 from undertow.core.errors import InputError
 from undertow.measures.reading import Reading
+from undertow.probe import Collaboration, Energy, SeamProfile
 from undertow.probe.budget import Budget
 
 
@@ -137,7 +138,7 @@ def test_a_measure_that_needs_more_points_than_a_pilot_has_is_measured_all_the_s
     assert probe.records
 
 
-@pytest.mark.parametrize("share", [0, 1.0, -0.1, True])
+@pytest.mark.parametrize("share", ["5%", 0, 1.0, -0.1, True])
 def test_what_is_no_share_is_refused(share: float) -> None:
     with pytest.raises(InputError, match="give a share of training time"):
         ut.Probe(nn.Linear(2, 1), torch.ones(2, 2), measures=[Slow(Clock(), 0.0)], budget=share)
@@ -151,3 +152,65 @@ def test_between_measurements_a_step_costs_nothing() -> None:
     for _ in range(1000):
         probe.step()
     assert time.perf_counter() - begun < 0.5  # half a millisecond each would be a lot
+
+
+def test_what_readings_cost_is_known_from_the_first_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    slow, other = Slow(clock, 0.5), Slow(clock, 0.001, name="quick")
+    with caplog.at_level("INFO", logger="undertow"):
+        probe = ut.Probe(nn.Linear(2, 1), torch.randn(16, 2), measures=[slow, other], every=1, at_start=False)
+        probe._costs.clock = clock
+        for _ in range(3):
+            probe.step()
+    assert (probe.costs["slow"].seconds, probe.costs["slow"].points) == (8.0, 16)
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("a reading of slow took 8 s on 16 points, of quick took 0.016 s")
+
+
+def test_a_dear_first_reading_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    probe = ut.Probe(
+        nn.Linear(2, 1), torch.randn(16, 2), measures=[Slow(clock, 5.0)], every=1, at_start=False
+    )
+    probe._costs.clock = clock
+    probe.step()
+    assert [(each.levelname, "slow took 80 s" in each.message) for each in caplog.records] == [
+        ("WARNING", True)
+    ]
+
+
+def test_a_budget_says_what_its_choice_of_points_means() -> None:
+    """Energy and its like then have a standard error beside the value; without a budget, records are as they were."""
+    net, x = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)), torch.randn(32, 2)
+    measures: list[Any] = [Energy(), Collaboration(seam="1"), SeamProfile()]
+    clock = Clock()
+    probe = ut.Probe(net, x, measures=measures, budget=0.5, every="end")
+    names = [f"{index}:{each.name}" for index, each in enumerate(measures)]
+    probe.budget = Budget(0.5, clock=clock, measures=names)
+    clock.now += 100.0
+    records = probe.training_end()
+    found = {(record.measure, record.key): record.value for record in records}
+    count = int(found["budget", "energy:points"])
+    assert count < 32
+    shown = probe.measured.now(net, count)[1]
+    assert found["energy", "standard_error"] == pytest.approx(ut.energy(net, shown).standard_error)
+    assert {("collaboration", "1:standard_error"), ("seam-profile", "1:standard_error")} <= found.keys()
+    without = ut.Probe(net, x, measures=measures, every="end").training_end()
+    assert not [record for record in without if "standard_error" in record.key]
+
+
+def test_a_budget_draws_from_the_points_that_a_measure_takes() -> None:
+    clock = Clock()
+
+    class Few(Slow):
+        points = 64
+
+    measure = Few(clock, 0.0, 0.1)
+    probe, _ = _probe(clock, [measure], every=1)
+    for _ in range(4000):
+        clock.now += 0.05
+        probe.step()
+    rows = {tuple(row) for row in probe.x[:64].tolist()}
+    assert {len(each) for each in measure.seen} >= {8, 64}
+    assert all({tuple(row) for row in each.tolist()} <= rows for each in measure.seen)
+    assert torch.equal(max(measure.seen, key=len), probe.x[:64])

@@ -15,7 +15,20 @@ from torch import Tensor, nn
 from undertow.core.errors import ConfigError, InputError, ModelError
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.rank import stable_rank
-from undertow.probe import Accuracy, Collaboration, Energy, Loss, Probe, Schedule, StableRank, measure, take
+from undertow.probe import (
+    Accuracy,
+    Collaboration,
+    Energy,
+    Loss,
+    Probe,
+    RobustAccuracy,
+    Schedule,
+    SeamProfile,
+    Sharpness,
+    StableRank,
+    measure,
+    take,
+)
 from undertow.training import StepTaken
 
 
@@ -203,6 +216,30 @@ def test_what_a_probe_cannot_use_is_refused_in_a_sentence(given: dict[str, Any],
     usable: dict[str, Any] = {"net": net, "x": x, "y": y, "measures": [Accuracy()]}
     with pytest.raises(InputError, match=says):
         Probe(**usable | given)
+
+
+@pytest.mark.parametrize("made", [Accuracy, Loss, Energy, Sharpness, RobustAccuracy, SeamProfile])
+def test_points_of_the_wrong_shape_or_precision_are_told_in_a_sentence(made: Any) -> None:
+    net, x, y = make()
+    with pytest.raises(ModelError, match=r"cannot take x of shape \(20, 7\)"):
+        Probe(net, torch.randn(20, 7, dtype=x.dtype), y, measures=[made()])
+    if made is not RobustAccuracy:  # which takes points to the network's precision
+        with pytest.raises(
+            InputError, match=r"x has dtype torch.float32 but the network holds torch.float64"
+        ):
+            Probe(net, x.float(), y, measures=[made()])
+
+
+def test_a_mistake_inside_a_measure_stays_what_it_is() -> None:
+    class Mistaken:
+        name = "mistaken"
+
+        def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Any:  # noqa: ARG002
+            raise RuntimeError("my own")
+
+    net, x, y = make()
+    with pytest.raises(RuntimeError, match="my own"):
+        Probe(net, x, y, measures=[Mistaken()])
 
 
 def test_a_network_without_one_output_is_refused_in_a_sentence() -> None:

@@ -28,7 +28,9 @@ def grid(variant: str, part: str = "deep-networks", scale: str = "paper") -> Stu
     return found
 
 
-def records(*, seeds: int = 6, ends: dict[str, tuple[float, float]], start: float = 0.0) -> polars.DataFrame:
+def records(
+    *, seeds: int = 6, ends: dict[str, tuple[float, float]], start: float = 0.0, part: str = ""
+) -> polars.DataFrame:
     """ϱ that goes straight from one end to the other at every cut, and accuracies beside it."""
     rows: list[dict[str, Any]] = []
     for seed in range(seeds):
@@ -39,7 +41,7 @@ def records(*, seeds: int = 6, ends: dict[str, tuple[float, float]], start: floa
             "residual_start": start,
             "data_name": "cifar10",
             "variant": "authors",
-            "part": "deep-start" if start else "deep-networks",
+            "part": part or ("deep-start" if start else "deep-networks"),
         }
         for epoch in range(0, 51, 10):
 
@@ -85,6 +87,18 @@ def test_the_authors_settings_are_theirs() -> None:
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_the_statistics_alone_are_what_a_part_changes(scale: str) -> None:
+    theirs, other = (grid("authors", part, scale) for part in ("deep-networks", "deep-statistics"))
+    assert other.training.batch_statistics_epochs is None
+    same = {"batch_statistics_epochs": 1}
+    assert other.training.model_copy(update=same) == theirs.training
+    assert (other.data, other.model) == (theirs.data, theirs.model)
+    assert (other.grid == theirs.grid) is (scale != "smoke")  # where two seeds show that it runs
+    with pytest.raises(Exception, match="has no part"):
+        grid("paper", "deep-statistics", scale)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
 def test_every_scale_measures_the_same_cuts(scale: str) -> None:
     profiles = [m for m in grid("authors", scale=scale).probe.measures if m["name"] == "seam-profile"]
     assert [tuple(profile["seams"]) for profile in profiles] == [CUTS, CUTS[:-1]]
@@ -116,6 +130,19 @@ def test_the_start_is_compared_seed_by_seed() -> None:
     assert judged(both, "C-t.start") is Verdict.HOLDS
     other = polars.concat([records(ends=flat), records(ends=RISING, start=1.0)])
     assert judged(other, "C-t.start") is Verdict.FAILS
+
+
+def test_the_statistics_are_compared_seed_by_seed_and_part_by_part() -> None:
+    flat = dict.fromkeys(CUTS, (0.3, 0.31))
+    other = "deep-statistics"
+    assert (
+        judged(polars.concat([records(ends=RISING), records(ends=flat, part=other)]), "C-t.statistics")
+        is Verdict.HOLDS
+    )
+    assert (
+        judged(polars.concat([records(ends=flat), records(ends=RISING, part=other)]), "C-t.statistics")
+        is Verdict.FAILS
+    )
 
 
 def test_every_figure_is_drawn() -> None:

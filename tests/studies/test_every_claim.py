@@ -131,6 +131,7 @@ _RADII = {
 TESTED_ELSEWHERE = {
     "C-t.wrn": "two seeds, which decide nothing: test_deep_networks.py",
     "C-t.a1-a2": "a curve within a hundredth of a printed one: test_deep_networks.py",
+    "C-t.statistics": "a part of the variant authors alone: test_deep_networks.py",
     "C-n.frozen": "a share within a tenth of 1",
     "C-n.smooth": "two shares within a tenth of 0",
     **dict.fromkeys(

@@ -39,7 +39,15 @@ FEWER: dict[tuple[str, str], dict[str, int]] = {
     ("margin", "smoke"): {"table": 6, "adversarial": 6},
     ("margin", "paper"): {"table": 6, "adversarial": 6, "rule-": 1},
     **{("stable-rank", scale): {"cifar10": 6} for scale in SCALES},
-    **{("co-correlation", scale): {"deep-networks": 6, "deep-start": 6, "deep-wide": 2} for scale in SCALES},
+    **{
+        ("co-correlation", scale): {
+            "deep-networks": 6,
+            "deep-start": 6,
+            "deep-wide": 2,
+            "deep-statistics": 2 if scale == "smoke" else 6,
+        }
+        for scale in SCALES
+    },
 }
 """Seeds of parts, by what their names contain, where a seed costs as much as the first, being no member of a batch.
 

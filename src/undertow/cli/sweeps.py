@@ -72,6 +72,8 @@ def resume_studies(runs: Path, how: HowToRun) -> int:
     store = ReadableStore(runs)
     studies, refused = [], []
     for stored in store.studies():
+        if not stored.can_be_run:
+            continue
         try:
             studies.append(validate(StudyConfig, stored.settings))
         except ConfigError as error:

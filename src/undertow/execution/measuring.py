@@ -63,7 +63,7 @@ class GroupMeasures:
             self._followed(measure, points[split])
             for (measure, _), split in zip(pairs, probe.splits, strict=True)
         ]
-        self._names, self._limits = probe.names, [each.get("limit") for each in probe.measures]
+        self._names, self._limits = probe.names, [_limit_of(each) for each in probe.measures]
         self.observes = any(True for _ in self._observing())
         self.seconds: dict[str, float] = {}
         self._seen = [-1] * len(trials)  # each network's steps when it was last measured
@@ -312,3 +312,9 @@ class GroupMeasures:
             for place, measure in enumerate(self._measures)
             for member, own in enumerate(measure)
         }
+
+
+def _limit_of(measure: Mapping[str, Any]) -> int | None:
+    """How many of the points a measure takes: what the probe allows it, or its own ``points`` where these are fewer."""
+    limits = [measure[key] for key in ("limit", "points") if measure.get(key) is not None]
+    return min(limits, default=None)

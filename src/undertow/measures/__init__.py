@@ -17,7 +17,7 @@ __all__ = ["MEASURES", "Listed", "MeasureRegistry", "measure"]
 
 MEASURES = MeasureRegistry(
     Listed("stable-rank", "undertow.measures.rank:StableRank", truth="below"),
-    Listed("energy", "undertow.measures.energy:Energy", truth="above"),
+    Listed("energy", "undertow.measures.energy:Energy", truth={"": "above"}),
     Listed("sharpness", "undertow.measures.sharpness:Sharpness", truth="above"),
     Listed("hessian-trace", "undertow.measures.summed_curvature:HessianTrace"),
     Listed("collaboration", "undertow.measures.collaboration:Collaboration"),

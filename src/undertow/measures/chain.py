@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
+from pydantic import Field
 from torch import Tensor, nn
 
+from undertow.core.enclosing import innermost
 from undertow.core.errors import InputError
 from undertow.core.sections import Text
 from undertow.core.status import Status
+from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.preconditions import prepare
 from undertow.jacobian.seams import seams
 from undertow.measures.chain_norms import ChainNorms, batched_chain_norms, chain_norms
@@ -107,6 +110,7 @@ class Chain(NamedMeasure):
     ``seams`` name the modules to cut after, from input to output; without them it is cut after every activation.
     For each seam the readings are ``SEAM:co_correlation``, ``SEAM:relative_std``, ``SEAM:linear_correlation``;
     ``I:module`` is the energy S(f_I) of the I-th module of the chain, from 0; then ``energy`` and ``identity_gap``.
+    ``rtol`` bounds the error of every norm, by default as :func:`undertow.jacobian_norms` has it.
 
     >>> import torch
     >>> net = torch.nn.Sequential(*(torch.nn.Linear(1, 1, bias=False) for _ in range(3)))
@@ -117,20 +121,25 @@ class Chain(NamedMeasure):
 
     name: ClassVar[str] = "chain"
     seams: tuple[Text, ...] = ()
+    rtol: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
         names = self.seams or _activations(net, x)
         net, x = prepare(net, x, None)  # type: ignore[assignment]
-        return self._readings(along_chain(chain_norms(net, x, seams=names), seams=names))
+        return self._readings(along_chain(chain_norms(net, x, seams=names, **self._options()), seams=names))
 
     def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
         """All networks' Jacobians as one batch."""
         names = self.seams or _activations(networks[0], x)
-        found = [along_chain(norms, seams=names) for norms in batched_chain_norms(networks, x, seams=names)]
+        several = batched_chain_norms(networks, x, seams=names, **self._options())
+        found = [along_chain(norms, seams=names) for norms in several]
         if not all(math.isfinite(math.prod(each.energies) * each.energy) for each in found):
             # One by one it is told what is wrong with which.
             return [list(self(net, x, y)) for net in networks]
         return [list(self._readings(each)) for each in found]
+
+    def _options(self) -> dict[str, Any]:
+        return {} if self.rtol is None else {"rtol": self.rtol}
 
     def _readings(self, found: ChainResult) -> Iterator[Reading]:
         for link in found.links:
@@ -145,7 +154,7 @@ class Chain(NamedMeasure):
 
 def _activations(net: nn.Module, x: Tensor) -> tuple[str, ...]:
     """The seams after modules without weights of their own, reshapes apart."""
-    modules = dict(net.named_modules())
+    modules = dict(innermost(unwrapped(net)).named_modules())
     names = tuple(
         name
         for name in seams(net, x)

@@ -87,7 +87,8 @@ class Collaboration(NamedMeasure):
     ``rtol`` bounds the error of every Jacobian norm that is not computed exactly. With ``warm`` the tail's norms
     start from the directions found at the moment before, which takes about half the steps. The values are as
     accurate; the recorded error is what each measurement proves by itself, a few per cent. Every ``cold_every``-th
-    measurement starts afresh and is proved to ``rtol``.
+    measurement starts afresh and is proved to ``rtol``. With ``standard_error`` there is a reading
+    ``SEAM:standard_error`` too, of ϱ by the choice of points.
     """
 
     name: ClassVar[str] = "collaboration"
@@ -95,6 +96,7 @@ class Collaboration(NamedMeasure):
     rtol: Annotated[float, Field(strict=True, gt=0, lt=1)] = 1e-3
     warm: Switch = False
     cold_every: Count = 10
+    standard_error: Switch | None = None
 
     @property
     def remembers(self) -> bool:
@@ -125,6 +127,8 @@ class Collaboration(NamedMeasure):
 
     def _readings(self, result: CollaborationResult) -> Iterator[Reading]:
         yield f"{self.seam}:co_correlation", result.co_correlation, result.error
+        if self.standard_error:
+            yield f"{self.seam}:standard_error", result.standard_error, None
         for key in _KEYS:
             yield f"{self.seam}:{key}", float(getattr(result, key)), None
 

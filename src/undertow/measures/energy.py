@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
+from pydantic import Field
 from scipy.special import stdtrit
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
 from undertow.core.losses import Loss, loss_gradient, prepare_labels
 from undertow.core.outputs import OutputChoice
+from undertow.core.sections import Switch
 from undertow.core.status import Status
 from undertow.jacobian.batched_norms import batched_norms
 from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in_chunks
@@ -124,18 +126,40 @@ def energy(
 
 
 class Energy(NamedMeasure):
-    """Dirichlet energy S(net), the root mean square over the points of ‖J(x_i)‖₂; the truth lies above a reading."""
+    """Dirichlet energy S(net), the root mean square over the points of ‖J(x_i)‖₂; the truth lies above a reading.
+
+    ``rtol`` bounds the error of every norm, by default as :func:`undertow.jacobian_norms` has it. With
+    ``standard_error`` there is a reading of that name too, the uncertainty by the choice of points.
+
+    >>> line = nn.Linear(1, 1, bias=False).requires_grad_(False)
+    >>> _ = line.weight.fill_(2.0)
+    >>> [key for key, _, _ in Energy(standard_error=True, points=4)(line, torch.ones(9, 1), None)]
+    ['', 'standard_error']
+    """
 
     name: ClassVar[str] = "energy"
+    rtol: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
+    standard_error: Switch | None = None
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
-        result = energy(net, x)
-        yield "", float(result.value), float(result.error)
+        result = energy(net, x, **self._options())
+        yield from self._readings(float(result.value), float(result.error), result.per_sample)
 
     def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:  # noqa: ARG002
         """All networks' Jacobians as one batch."""
-        several = batched_norms(networks, x)
-        return [[("", *root_mean_square(norms.value, norms.error))] for norms in several]
+        several = batched_norms(networks, x, **self._options())
+        return [
+            list(self._readings(*root_mean_square(norms.value, norms.error), norms.value))
+            for norms in several
+        ]
+
+    def _options(self) -> dict[str, Any]:
+        return {} if self.rtol is None else {"rtol": self.rtol}
+
+    def _readings(self, value: float, error: float, norms: Tensor) -> Iterator[Reading]:
+        yield "", value, error
+        if self.standard_error:
+            yield "standard_error", _standard_error(norms), None
 
 
 def root_mean_square(values: Tensor, errors: Tensor) -> tuple[float, float]:

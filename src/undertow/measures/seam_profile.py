@@ -14,7 +14,7 @@ from undertow.core.adapting import Adapted
 from undertow.core.errors import InputError, SeamError
 from undertow.core.outputs import OutputChoice
 from undertow.core.precision import matmul_precision
-from undertow.core.sections import Count, Text
+from undertow.core.sections import Switch, Text
 from undertow.core.status import Status
 from undertow.jacobian.cutting import chain
 from undertow.jacobian.heads_at_once import MOST_OUTPUTS, head_norms
@@ -182,22 +182,24 @@ class SeamProfile(NamedMeasure):
     """ϱ and the energies of head and tail at every seam; ``seams`` names some, else all are measured.
 
     For each seam the readings are ``SEAM:co_correlation``, ``SEAM:energy_head`` and ``SEAM:energy_tail``; then
-    ``energy``. ``rtol`` bounds the error of every norm; ``points`` takes that many of the probe's points, the first
-    ones. ``label`` goes before every key, "LABEL:SEAM:co_correlation", where a probe has two profiles.
+    ``energy``. ``rtol`` bounds the error of every norm. ``label`` goes before every key,
+    "LABEL:SEAM:co_correlation", where a probe has two profiles. With ``standard_error`` there is a
+    ``SEAM:standard_error`` too, of ϱ by the choice of points.
     """
 
     name: ClassVar[str] = "seam-profile"
     seams: tuple[Text, ...] = ()
     rtol: Annotated[float, Field(strict=True, gt=0, lt=1)] = 1e-2
-    points: Count | None = None
     label: Annotated[str, Field(strict=True, max_length=64)] = ""
+    standard_error: Switch | None = None
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:  # noqa: ARG002
-        few = x if self.points is None else x[: self.points]
-        found = seam_profile(net, few, seams=self.seams or None, rtol=self.rtol)
+        found = seam_profile(net, x, seams=self.seams or None, rtol=self.rtol)
         before = f"{self.label}:" if self.label else ""
         for row in found.rows:
             yield f"{before}{row.seam}:co_correlation", row.co_correlation, row.error
+            if self.standard_error:
+                yield f"{before}{row.seam}:standard_error", row.standard_error, None
             yield f"{before}{row.seam}:energy_head", row.energy_head, None
             yield f"{before}{row.seam}:energy_tail", row.energy_tail, None
         yield f"{before}energy", found.energy, None

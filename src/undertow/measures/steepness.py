@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from undertow.core.errors import ModelError
@@ -27,6 +28,7 @@ class Steepness(NamedMeasure):
     Readings: ``energy`` = √E‖J‖₂²; ``largest`` = max_i ‖J(x_i)‖₂, a Lipschitz constant as far as the points show it;
     ``product`` = Π_l s_l‖W_l‖₂ (s_l the steepest slope of the activation behind it), one everywhere: each is at least
     as large as the one before. ``loss_energy`` = √E‖∇_x L‖₂² is that of the network's own loss.
+    ``rtol`` bounds the error of every Jacobian's norm, by default as :func:`undertow.jacobian_norms` has it.
 
     >>> import torch
     >>> net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False)).requires_grad_(False)
@@ -38,16 +40,16 @@ class Steepness(NamedMeasure):
 
     name: ClassVar[str] = "steepness"
     loss: Literal["cross-entropy", "bce", "logistic", "exponential"] = "cross-entropy"
+    rtol: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Iterator[Reading]:
         return iter(self.batched([net], x, y)[0])
 
     def batched(self, networks: Sequence[nn.Module], x: Tensor, y: Tensor | None) -> list[list[Reading]]:
         """All networks' Jacobians as one batch."""
-        return [
-            list(self._readings(net, norms, x, y))
-            for net, norms in zip(networks, batched_norms(networks, x), strict=True)
-        ]
+        options: dict[str, Any] = {} if self.rtol is None else {"rtol": self.rtol}
+        several = batched_norms(networks, x, **options)
+        return [list(self._readings(*each, x, y)) for each in zip(networks, several, strict=True)]
 
     def _readings(
         self, net: nn.Module, norms: JacobianNorms, x: Tensor, y: Tensor | None

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import torch
-
 from undertow.core.errors import InputError
 from undertow.probe.cost_curve import CostCurve
+from undertow.probe.costs import now
 
 __all__ = ["Budget"]
 
@@ -63,7 +62,8 @@ class Budget:
     _begun: float = 0.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.share, bool) or not 0 < self.share < 1:
+        share: object = self.share  # as it came: somebody's "5%" too
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
             raise InputError(f"budget = {self.share!r}: give a share of training time, such as 0.05.")
         self._spent = dict.fromkeys(self.measures, 0.0)
         self._begun = self.clock()
@@ -134,15 +134,10 @@ class Budget:
     @contextmanager
     def spending(self, measure: str, points: int) -> Iterator[None]:
         """Time what is done within, a GPU's work included."""
-        begun = self._now()
+        begun = now(self.clock)
         try:
             yield
         finally:
-            seconds = self._now() - begun
+            seconds = now(self.clock) - begun
             self._spent[measure] = self._spent.get(measure, 0.0) + seconds
             self.costs.setdefault(measure, CostCurve()).seen(points, seconds)
-
-    def _now(self) -> float:
-        if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            torch.cuda.synchronize()
-        return self.clock()

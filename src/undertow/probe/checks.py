@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from undertow.core.errors import InputError
+from undertow.core.errors import InputError, UndertowError
+from undertow.core.plain_words import in_plain_words
 from undertow.measures.reading import Reading
 
-__all__ = ["check_measures", "check_points", "readings_of"]
+__all__ = ["check_measures", "check_points", "check_sinks", "network_explained", "readings_of"]
 
 
 def check_points(net: nn.Module, x: Tensor, y: Tensor | None) -> None:
@@ -54,6 +57,49 @@ def check_measures(measures: Sequence[Any]) -> None:
             raise InputError(
                 f"{measure!r} is not a measure: it needs a name and a call that yields (key, value, error)."
             )
+
+
+def check_sinks(sinks: Sequence[Any]) -> None:
+    """Refuse what cannot be called with records."""
+    if not isinstance(sinks, Sequence) or isinstance(sinks, str):
+        raise InputError(f"sinks must be a list, not {type(sinks).__name__}: write sinks=[…].")
+    for sink in sinks:
+        if isinstance(sink, type):
+            raise InputError(f"{sink.__name__} is the class of a sink: make one of it, {sink.__name__}(…).")
+        if hasattr(sink, "sink") and not callable(sink):
+            raise InputError(
+                f"{sink!r} holds many trials: sinks=[store.sink('my-loop', config={{…}})] makes one of this loop."
+            )
+        if not callable(sink):
+            raise InputError(
+                f"{sink!r} is no sink: it has to be called with a list of records. Csv(path), TensorBoard(writer) and "
+                "Log(function) of undertow.probe.adapters can be."
+            )
+
+
+@contextmanager
+def network_explained(net: nn.Module, x: Tensor) -> Iterator[None]:
+    """Where a measure fails since the network cannot take ``x``, a sentence; what else goes wrong is left as it is."""
+    try:
+        yield
+    except (UndertowError, torch.OutOfMemoryError):
+        raise
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        with torch.no_grad():
+            try:
+                net(x)
+            except RuntimeError:
+                own = {p.dtype for p in net.parameters() if p.is_floating_point()}
+                if x.is_floating_point() and own and x.dtype not in own:
+                    raise InputError(
+                        f"x has dtype {x.dtype} but the network holds {' and '.join(sorted(map(str, own)))}: pass "
+                        "dtype=torch.float32 or dtype=torch.float64 to measure a copy in that precision."
+                    ) from error
+            except Exception:  # told below, as whoever measures without a probe is told it
+                pass
+            with in_plain_words(x):
+                net(x)
+        raise
 
 
 def readings_of(measure: Any, given: Any) -> Iterator[Reading]:

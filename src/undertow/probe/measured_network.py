@@ -50,13 +50,19 @@ class MeasuredNetwork:
         """The network itself, or its copy in the dtype asked for."""
         return self.net if self.dtype is None else copy.deepcopy(self.net).to(self.dtype)
 
-    def now(self, net: nn.Module, points: int | None = None) -> tuple[nn.Module, Tensor, Tensor | None]:
-        """What measures are given of ``net``: a function of one tensor, some or all of the points, their labels."""
+    def now(
+        self, net: nn.Module, points: int | None = None, *, of: int | None = None
+    ) -> tuple[nn.Module, Tensor, Tensor | None]:
+        """What measures are given of ``net``: a function of one tensor, some or all of the points, their labels.
+
+        So many ``points`` are drawn at random of the first ``of``; of all, where that is None.
+        """
         x, y, extras = self.x, self.y, self.extras
         if points is not None and points < len(x):
             if self._order is None:  # points may come sorted by class; each subset holds the smaller ones
                 self._order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
-            index = self._order[:points].to(x.device)
+            among = self._order if of is None else self._order[self._order < of]
+            index = (among if points < len(among) else torch.arange(points))[:points].to(x.device)
             x, y = x[index], None if y is None else y[index.to(y.device)]
             extras = {
                 name: extra[index.to(extra.device)] if isinstance(extra, Tensor) else extra

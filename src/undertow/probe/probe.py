@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError, UndertowError
 from undertow.core.outputs import OutputChoice
+from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Measure, TrackingMeasure
 from undertow.probe.budget import Budget
-from undertow.probe.checks import check_measures, check_points
+from undertow.probe.checks import check_measures, check_points, check_sinks
+from undertow.probe.costs import Costs, ReadingCost
 from undertow.probe.measured_network import MeasuredNetwork, in_dtype
 from undertow.probe.preserve_state import preserve_state
 from undertow.probe.ranks import gathered, measures_here, ranks
@@ -68,7 +70,7 @@ class Probe:
         sinks: where records go besides ``records``: ``undertow.probe.sinks``.
         budget: at most this share of training time is spent on measuring, from the start: nothing is measured before
             training has paid for it. Fewer points are then measured, or less often; records of a measure "budget" say
-            how many points each reading is on.
+            how many points each reading is on, and where the measure knows it a key "standard_error" what that means.
         spread: where several processes train together, whether they take the measures in turn, each on its own points,
             and all have all records; every process has to tell its probe of the same steps.
 
@@ -105,6 +107,7 @@ class Probe:
     ) -> None:
         check_points(net, x, y)
         check_measures(measures)
+        check_sinks(sinks)
         self.measured = MeasuredNetwork(net, x, y, dtype=dtype, output=output, extras=extras)
         self.net, self.x, self.y = self.measured.net, self.measured.x, y
         self.sinks = tuple(sinks)
@@ -113,6 +116,9 @@ class Probe:
         if training is not None:
             training = (in_dtype(self.measured.dtype, training[0]), *training[1:])
         start = self.measured.seen()
+        self._counts = [_count_of(measure, len(self.x)) for measure, _ in pairs]
+        if budget is not None:
+            pairs = [(_with_standard_error(measure), own) for measure, own in pairs]
         self.measures = tuple(_followed(measure, start, training) for measure, _ in pairs)
         self.schedules = tuple(Schedule(own) for _, own in pairs)
         mine = [index for index in range(len(pairs)) if measures_here(index, spread=self.spread)]
@@ -124,6 +130,7 @@ class Probe:
                     f"every = {schedule.every!r} goes by the training loss, which a probe is not told: call the probe "
                     "itself, probe(step=…), whenever the loss has passed a power of ten."
                 )
+        self._costs = Costs([measure.name for measure in self.measures])
         self.trial = trial
         self.records: list[Record] = []
         self._step = self._epoch = 0
@@ -160,6 +167,11 @@ class Probe:
             if schedule.every != "epoch" and schedule.due(self._step)
         )
 
+    @property
+    def costs(self) -> Mapping[str, ReadingCost]:
+        """What every measure's last reading took: ``costs["energy"].seconds``, and on how many ``points`` it was."""
+        return self._costs.last
+
     def _next_due(self) -> float:
         """The first step after this one at which something is due.
 
@@ -176,7 +188,11 @@ class Probe:
     def training_end(self) -> list[Record]:
         """Training is over: every measure that has not been taken at this step is taken."""
         left = (index for index, step in enumerate(self._measured) if step != self._step)
-        return self._take(left, last=True)
+        found = self._take(left, last=True)
+        for sink in self.sinks if ranks()[0] == 0 else ():
+            if hasattr(sink, "training_end"):
+                sink.training_end()
+        return found
 
     def _take(self, due: Iterable[int], *, last: bool = False) -> list[Record]:
         """The readings of the measures that are due, in the order in which they were given."""
@@ -188,6 +204,7 @@ class Probe:
             self.budget.steps = self._step
         here = [index for index in due if measures_here(index, spread=self.spread)]
         found = self._readings(here, last=last)
+        self._costs.tell()
         unpaid = [self.measures[index].name for index in here if last and self._measured[index] != self._step]
         if unpaid and not self._diverged:
             _tell_unpaid(unpaid)
@@ -219,7 +236,7 @@ class Probe:
 
     def _price(self, index: int) -> tuple[str, int, int | None]:
         """A measure's name in the budget, its points, and how many of them it needs; None where it takes fewer."""
-        count, measure = len(self.x), self.measures[index]
+        count, measure = self._counts[index], self.measures[index]
         # One with a memory needs the same points every time.
         return f"{index}:{measure.name}", count, count if isinstance(measure, Tracked) else None
 
@@ -235,7 +252,8 @@ class Probe:
         """A measure's records; none where its budget allows no more than learning its price."""
         if self.budget is None:
             self._measured[index] = self._step
-            return self._taken(seen, index, None)
+            with self._costs.timing(index, self._counts[index]):
+                return self._taken(seen, index, self._counts[index])
         name, count, fewest = self._price(index)
         pilot = None if last or fewest is not None else self.budget.pilot(name, count)
         if pilot is not None:
@@ -246,13 +264,13 @@ class Probe:
         if points is None:
             return []
         self._measured[index] = self._step
-        with self.budget.spending(name, points):
+        with self.budget.spending(name, points), self._costs.timing(index, points):
             found = self._taken(seen, index, points)
         key = f"{self.measures[index].name}:points"
         return [*found, Record(self.trial, self._step, self._epoch, "budget", key, float(points))]
 
-    def _taken(self, seen: nn.Module, index: int, points: int | None) -> list[Record]:
-        net, x, y = self.measured.now(seen, points)
+    def _taken(self, seen: nn.Module, index: int, points: int) -> list[Record]:
+        net, x, y = self.measured.now(seen, points, of=self._counts[index])
         when = {"step": self._step, "epoch": self._epoch, "trial": self.trial}
         return take(net, x, y, measures=[self.measures[index]], **when)  # type: ignore[arg-type]
 
@@ -281,6 +299,19 @@ def _tell_unpaid(names: Sequence[str]) -> None:
         UserWarning,
         stacklevel=4,
     )
+
+
+def _count_of(measure: Measure | TrackingMeasure, count: int) -> int:
+    """How many of ``count`` points the measure takes."""
+    points = getattr(measure, "points", None)
+    return min(count, points) if isinstance(points, int) else count
+
+
+def _with_standard_error(measure: Measure | TrackingMeasure) -> Measure | TrackingMeasure:
+    """The measure with the uncertainty that a choice of points brings, where it knows it: a budget chooses."""
+    if isinstance(measure, NamedMeasure) and getattr(measure, "standard_error", True) is None:
+        return cast(Measure, measure.model_copy(update={"standard_error": True}))
+    return measure
 
 
 def _followed(

@@ -1,4 +1,7 @@
-"""Where a probe's records go besides its own list: a CSV file, TensorBoard, any function of a dictionary."""
+"""Where a probe's records go besides its own list: a CSV file, TensorBoard, any function of a dictionary.
+
+``undertow.Store(path).sink(name)`` is another: they become a trial of a store.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ __all__ = ["Csv", "Log", "Sink", "TensorBoard", "metric_name"]
 
 
 class Sink(Protocol):
-    """Whatever takes the records of one moment, as soon as they are there."""
+    """Whatever takes the records of one moment, as soon as they are there.
+
+    One that has ``training_end()`` is told when there will be no more.
+    """
 
     def __call__(self, records: Sequence[Record]) -> None: ...
 

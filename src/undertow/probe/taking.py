@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from torch import Tensor, nn
 
 from undertow.measures.reading import Measure
-from undertow.probe.checks import readings_of
+from undertow.probe.checks import network_explained, readings_of
 from undertow.probe.preserve_state import preserve_state
 from undertow.probe.records import Record
 
@@ -39,5 +39,7 @@ def _take(
 ) -> Iterator[Record]:
     with preserve_state(net):
         for measure in measures:
-            for key, value, error in readings_of(measure, measure(net, x, y)):
+            with network_explained(net, x):
+                found = list(readings_of(measure, measure(net, x, y)))
+            for key, value, error in found:
                 yield Record(trial, step, epoch, measure.name, key, value, error)

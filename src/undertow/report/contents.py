@@ -160,6 +160,10 @@ def _parts_to_name(reproduction: Reproduction) -> list[str]:
     return [] if set(whole) <= set(begun) else begun
 
 
+_OWN = "These trials come with no claims and no figures: their measures are drawn over training."
+_OWN_LOOP = "They were trained by a loop of somebody's own, which undertow cannot run again."
+
+
 def _own(store: ReadableStore, stored: StoredStudy, pool: DataPool) -> Run:
     frame = store.frame(stored)
     axes = list(stored.trials[0][1]) if stored.trials else []
@@ -170,7 +174,7 @@ def _own(store: ReadableStore, stored: StoredStudy, pool: DataPool) -> Run:
         scale=stored.scale,
         rank=0,
         title=stored.name if stored.part == "main" else f"{stored.name}, {stored.part}",
-        summary="These trials come with no claims and no figures: their measures are drawn over training.",
+        summary=_OWN if stored.can_be_run else f"{_OWN} {_OWN_LOOP}",
         source="",
         meaning="",
         seed_set=stored.seed_set,
@@ -179,8 +183,8 @@ def _own(store: ReadableStore, stored: StoredStudy, pool: DataPool) -> Run:
         entries=(),
         pictures=tuple(_picture(name, caption, spec, pool) for name, caption, spec in curves),
         origin=_origin(store, (stored,)),
-        command=rerun(stored, runs=str(store.path), known=False),
-        file=study_file(stored.settings),
+        command=rerun(stored, runs=str(store.path), known=False) if stored.can_be_run else "",
+        file=study_file(stored.settings) if stored.can_be_run else "",
     )
 
 

@@ -25,11 +25,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from undertow.config.study_names import whole_label
 from undertow.core.canonical import digest, file_digest, seal, unseal
 from undertow.core.errors import StoreError
 from undertow.core.files import read_regular
 from undertow.store.atomic import make_folder, publish_folders, replace_file, sync, writing
 from undertow.store.lock import guard
+from undertow.store.own_loop import OwnLoop
 from undertow.store.record_files import are_of
 from undertow.store.stored_study import StoredStudy, distinct, parse_study
 from undertow.store.stored_trial import FinishedTrial, StoredTrial
@@ -150,12 +152,24 @@ class Store:
     def add_study(self, study: StudyConfig) -> StoredStudy:
         """Write down a study, so that it can be resumed and judged without its source."""
         trials = [[point.trial.id, point.columns] for point in study.points]
-        data = seal({"study": study.model_dump(mode="json"), "trials": trials})
+        return self._write_study(study.label, study.model_dump(mode="json"), trials)
+
+    def add_trial(self, settings: Mapping[str, Any], trial: str, columns: Mapping[str, Any]) -> StoredStudy:
+        """Add a trial to a study that grows one by one; ``settings`` name the study, and make it where it is new."""
+        label = whole_label(settings["name"], settings["variant"], settings["scale"])
+        with guard(make_folder(self.path / "locks")):
+            known = (
+                list(self.study(label).trials) if (self.path / "studies" / f"{label}.json").exists() else []
+            )
+            return self._write_study(label, settings, [*known, (trial, dict(columns))])
+
+    def _write_study(self, label: str, settings: Mapping[str, Any], trials: Sequence[Any]) -> StoredStudy:
+        data = seal({"study": dict(settings), "trials": [list(each) for each in trials]})
         folder = make_folder(self.path / "studies")
-        for name in (f"{study.label}.json", f"{study.label}.copy"):
+        for name in (f"{label}.json", f"{label}.copy"):
             if _content(folder / name) != data:
                 replace_file(folder / name, data)
-        return self.study(study.label)
+        return self.study(label)
 
     def labels(self) -> list[str]:
         """The names of the studies in the store; nothing is verified yet."""
@@ -190,6 +204,15 @@ class Store:
                     replace_file(other, data)
             return stored
         raise problem
+
+    # Records of other people's loops
+
+    def sink(self, name: str, *, config: Mapping[str, Any] | None = None) -> OwnLoop:
+        """Makes a trial of the study ``name`` of a probe's records: ``Probe(…, sinks=[store.sink("mine", config=…)])``.
+
+        ``config`` holds the loop's own settings, such as ``vars(args)``.
+        """
+        return OwnLoop(self, name, config=config)
 
     # Reading
 

@@ -11,7 +11,10 @@ from typing import Any
 from undertow.config.study_names import OWN_SEEDS, part_label, whole_label
 from undertow.core.errors import StoreError
 
-__all__ = ["StoredStudy", "distinct", "parse_study"]
+__all__ = ["OWN_LOOP", "StoredStudy", "distinct", "parse_study"]
+
+OWN_LOOP = "own loop"
+"""The kind of a study whose trials somebody's own loop trained: it can be read and not run."""
 
 _TRIAL = re.compile(r"[0-9a-f]{16}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
@@ -31,6 +34,11 @@ class StoredStudy:
     @property
     def name(self) -> str:
         return str(self.settings["name"])
+
+    @property
+    def can_be_run(self) -> bool:
+        """Whether undertow trained its trials; those of somebody's own loop it only keeps."""
+        return self.settings.get("kind") != OWN_LOOP
 
     @property
     def variant(self) -> str:

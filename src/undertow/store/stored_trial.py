@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from undertow.adversary.examples import Examples
     from undertow.config.trial import TrialConfig
 
-__all__ = ["FinishedTrial", "StoredTrial"]
+__all__ = ["FinishedTrial", "StoredTrial", "with_manifest"]
 
 
 @dataclass(frozen=True)
@@ -104,5 +104,10 @@ class FinishedTrial:
         if self.examples is not None:
             files["examples.safetensors"] = self.examples
         files |= self.kept
-        checksums = {name: digest(data) for name, data in files.items()}
-        return {**files, "manifest.json": seal({"trial": self.config.digest, "files": checksums})}
+        return with_manifest(files, self.config.digest)
+
+
+def with_manifest(files: Mapping[str, bytes], trial: str) -> dict[str, bytes]:
+    """The files of a trial's folder and the manifest that vouches for them; ``trial`` is its configuration's digest."""
+    checksums = {name: digest(data) for name, data in files.items()}
+    return {**files, "manifest.json": seal({"trial": trial, "files": checksums})}

@@ -1,7 +1,8 @@
 """The engine that runs groups on a Dask cluster, of this machine or of others.
 
 Workers that see the store's folder write to it; those that do not send their finished trials back (``away.py``). Where
-workers declare the resource ``GPU``, each group asks for one.
+workers declare the resource ``GPU``, each group asks for one. Groups are handed out a few at a time, so that those that
+come later ask for the GPUs of workers that did.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import importlib
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,20 +59,27 @@ class Cluster:
             )
             told: dict[str, tuple[int, int, str]] = {}  # by workers that do not see the store
             client.subscribe_topic(run, lambda event: told.__setitem__(event[1][0], tuple(event[1][1:])))
-            resources = _resources(client, stop)
-            # Dask starts a group again when its worker dies; the group itself goes on from its checkpoint.
-            waiting = {
-                client.submit(
-                    deliver, orders, group, run, key=f"{run}-{group.id}", pure=False, resources=resources
-                ): group
-                for group in groups
-            }
-            while waiting:
+            while not _workers(client) and not stop():
+                time.sleep(_POLL)
+            left, waiting = deque(groups), dict[Any, Group]()
+            while waiting or left:
+                if not stop():
+                    workers = _workers(client)
+                    for group in (left.popleft() for _ in range(_room(workers, len(waiting), len(left)))):
+                        # Dask starts a group again when its worker dies; the group itself goes on from its checkpoint.
+                        key = f"{run}-{group.id}"
+                        options = {"key": key, "pure": False, "resources": _resources(workers)}
+                        waiting[client.submit(deliver, orders, group, run, **options)] = group
                 if stop() and signal.exists():
                     distributed.Event(run, client=client).set()
                     signal.unlink()
+                if not signal.exists():
+                    left.clear()  # as good as interrupted before their first step
                 if not signal.exists() and not _workers(client):
                     return  # nobody is left who could end at a checkpoint
+                if not waiting:
+                    time.sleep(_POLL)  # all workers are gone, and others may come
+                    continue
                 with contextlib.suppress(TimeoutError):
                     distributed.wait(list(waiting), timeout=_POLL, return_when="FIRST_COMPLETED")
                 for future in [future for future in waiting if future.done()]:
@@ -112,10 +121,22 @@ def _local(workers: int, gpus: tuple[str, ...]) -> Any:
     )
 
 
-def _resources(client: Any, stop: Callable[[], bool]) -> dict[str, int] | None:
-    """What each group asks of a worker: a GPU, if any worker says that it has one. Waits for the first worker."""
-    while not (workers := _workers(client)) and not stop():
-        time.sleep(_POLL)
+def _room(workers: Mapping[str, Any], waiting: int, left: int) -> int:
+    """How many of the groups that are left to hand out: each of a worker's threads has one, and one to go on with.
+
+    >>> _room({"one": {"nthreads": 2}}, waiting=1, left=9), _room({"one": {"nthreads": 2}}, waiting=4, left=9)
+    (3, 0)
+    """
+    threads = sum(int(worker["nthreads"]) for worker in workers.values())
+    return max(0, min(left, 2 * threads - waiting))
+
+
+def _resources(workers: Mapping[str, Any]) -> dict[str, int] | None:
+    """What a group asks of a worker: a GPU, if any worker says that it has one.
+
+    >>> _resources({"one": {"resources": {}}}), _resources({"one": {"resources": {}}, "two": {"resources": {"GPU": 1}}})
+    (None, {'GPU': 1})
+    """
     return _ONE_GPU if any("GPU" in worker["resources"] for worker in workers.values()) else None
 
 

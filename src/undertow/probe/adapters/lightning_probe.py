@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
+from undertow.core.unwrapping import unwrapped
 from undertow.probe.probe import Probe
 from undertow.probe.records import Record
 from undertow.probe.sinks import Log
@@ -35,11 +37,12 @@ _Callback: Any = _callback_class()
 class LightningProbe(_Callback):  # type: ignore[misc]
     """Measure while ``Trainer.fit`` runs: ``Trainer(callbacks=[LightningProbe(x, y, measures=[…])])``.
 
-    Steps are the optimiser's (``trainer.global_step``), so gradient accumulation counts once. Records are in
-    ``callback.probe.records`` and go to the trainer's loggers.
+    Steps are the optimiser's (``trainer.global_step``), so gradient accumulation counts once; each with the learning
+    rate that it was made with. Records are in ``callback.records`` and go to the trainer's loggers. Another call of
+    ``fit`` for the same network goes on; another network has a probe, and ``records``, of its own.
 
     Args:
-        x, y: the points, moved to the module's device.
+        x, y: the points, moved to the module's device, and to its precision where that is higher.
         measures: as for :class:`undertow.Probe`.
         network: which part of the LightningModule is measured; by default all of it, its ``forward``.
         log: whether records go to the trainer's loggers.
@@ -63,6 +66,8 @@ class LightningProbe(_Callback):  # type: ignore[misc]
         self.options = options
         self.probe: Probe | None = None
         self._steps = 0
+        self._rate: float | None = None
+        self._loggers: Sequence[Any] = ()
 
     @property
     def records(self) -> list[Record]:
@@ -70,22 +75,23 @@ class LightningProbe(_Callback):  # type: ignore[misc]
         return [] if self.probe is None else self.probe.records
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        if self.probe is not None:
-            return  # another call of fit goes on with the same probe
         net = pl_module if self.network is None else self.network(pl_module)
-        sinks = [*self.options.pop("sinks", ())]
-        if self.log:
-            sinks += [Log(_to(logger)) for logger in trainer.loggers]
+        self._steps, self._loggers = trainer.global_step, trainer.loggers if self.log else ()
+        if self.probe is not None and self.probe.net is unwrapped(net):
+            return
+        sinks = [*self.options.get("sinks", ()), Log(self._to_loggers)]
         device = pl_module.device
-        y = None if self.y is None else self.y.to(device)
-        self._steps = trainer.global_step
-        self.probe = Probe(net, self.x.to(device), y, measures=self.measures, sinks=sinks, **self.options)
+        x, y = _in_precision_of(net, self.x.to(device)), None if self.y is None else self.y.to(device)
+        self.probe = Probe(net, x, y, measures=self.measures, **{**self.options, "sinks": sinks})
+
+    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:  # noqa: ARG002
+        self._rate = float(optimizer.param_groups[0]["lr"])  # afterwards a scheduler may have changed it
 
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         assert self.probe is not None
         while self._steps < trainer.global_step:
             self._steps += 1
-            self.probe.step()
+            self.probe.step(rate=self._rate)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
         if self.probe is not None:
@@ -95,11 +101,13 @@ class LightningProbe(_Callback):  # type: ignore[misc]
         if self.probe is not None:
             self.probe.training_end()
 
+    def _to_loggers(self, found: dict[str, Any]) -> None:
+        metrics = {name: value for name, value in found.items() if name != "step"}
+        for logger in self._loggers:
+            logger.log_metrics(metrics, step=found["step"])
 
-def _to(logger: Any) -> Callable[[dict[str, Any]], None]:
-    def log(found: dict[str, Any]) -> None:
-        logger.log_metrics(
-            {name: value for name, value in found.items() if name != "step"}, step=found["step"]
-        )
 
-    return log
+def _in_precision_of(net: nn.Module, x: Tensor) -> Tensor:
+    """The points as a network trained in float64 takes them; nothing is lost by that."""
+    own = {parameter.dtype for parameter in net.parameters() if parameter.is_floating_point()}
+    return x.double() if x.is_floating_point() and own == {torch.float64} else x

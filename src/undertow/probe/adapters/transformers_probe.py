@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from undertow.core.errors import InputError
+from undertow.core.unwrapping import unwrapped
 from undertow.probe.probe import Probe
 from undertow.probe.records import Record
 from undertow.probe.sinks import Log
@@ -30,8 +31,9 @@ _Callback: Any = _callback_class()
 class TransformersProbe(_Callback):  # type: ignore[misc]
     """Measure while ``Trainer.train`` runs: ``Trainer(…, callbacks=[TransformersProbe(batch, measures=[…])])``.
 
-    Steps are the optimiser's (``state.global_step``), so gradient accumulation counts once. Records are in
-    ``callback.records``, and in ``state.log_history`` as far as they are numbers.
+    Steps are the optimiser's (``state.global_step``), so gradient accumulation counts once; each with the learning rate
+    that it was made with. Records are in ``callback.records``, and in ``state.log_history`` as far as they are numbers.
+    Another training of the same model goes on; another model has a probe, and ``records``, of its own.
 
     Args:
         batch: what the model is given: a dictionary as a collator makes it (``input_ids`` or ``pixel_values``, an
@@ -57,6 +59,8 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
         self.y = own if labels is None else labels
         self.measures, self.options, self.log = measures, options, log
         self.probe: Probe | None = None
+        self._rate: float | None = None
+        self._history: list[Any] = []
 
     @property
     def records(self) -> list[Record]:
@@ -64,25 +68,29 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
         return [] if self.probe is None else self.probe.records
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:  # noqa: ARG002
-        if self.probe is not None:
+        self._history = state.log_history
+        if self.probe is not None and self.probe.net is unwrapped(model):
             return
         device = next(model.parameters()).device
-        sinks = [*self.options.pop("sinks", ())]
+        sinks = [*self.options.get("sinks", ())]
         if self.log:
-            sinks.append(Log(lambda found: state.log_history.append(dict(found))))
+            sinks.append(Log(lambda found: self._history.append(dict(found))))
         extras = {name: extra.to(device) for name, extra in self.extras.items()}
         self.probe = Probe(
             model,
             self.x.to(device),
             None if self.y is None else self.y.to(device),
             measures=self.measures,
-            sinks=sinks,
-            **{"extras": extras, **self.options},
+            **{"extras": extras, **self.options, "sinks": sinks},
         )
+
+    def on_pre_optimizer_step(self, *_: Any, optimizer: Any = None, **__: Any) -> None:
+        if optimizer is not None:  # after the step the scheduler has gone on
+            self._rate = float(optimizer.param_groups[0]["lr"])
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         if self.probe is not None:
-            self.probe.step()
+            self.probe.step(rate=self._rate)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         if self.probe is not None:

@@ -155,6 +155,31 @@ def depends_on_the_start(frame: polars.DataFrame) -> Finding:
     return verdict(own, "difference", above=0.0, note=note)
 
 
+@CLAIMS.add(
+    "C-t.statistics",
+    "BatchNorm decides: at B1-B2 ϱ rises more where it stays as the first epoch left it than by the batch.",
+    "Fig 2c; the authors' code measures in eval mode and stays there",
+    parts=("deep-networks", "deep-statistics"),
+    figure="fig-2-statistics",
+)
+def depends_on_the_statistics(frame: polars.DataFrame) -> Finding:
+    """Per seed the rise with statistics of the first epoch less that with those of every batch."""
+    parts = frame["part"].unique().to_list()
+    table = polars.concat(
+        _rises(frame.filter(polars.col("part") == part)).with_columns(part=polars.lit(part))
+        for part in sorted(parts)
+    )
+    both = compared(table, "part", "deep-networks", "deep-statistics", value="rise", on=["cut", "seed"])
+    own = both.filter(polars.col("cut") == _LAST)
+    note = (
+        f"effect: rise of ϱ at {_LAST} with BatchNorm of the first epoch less that with BatchNorm by the batch",
+        f"{mean(own['one']):+.3f} beside {mean(own['other']):+.3f}",
+        f"difference by cut {_named(both, 'difference')}",
+        on_data(frame),
+    )
+    return verdict(own, "difference", above=0.0, note=note)
+
+
 @PUBLISHED.add("ϱ of ResNet-50 at B1-B2 before training", "about 0.40", "Fig 2c, by its axis", column="start")
 @PUBLISHED.add("ϱ of ResNet-50 at B1-B2 after training", "up to 0.70", "Fig 2c, by its axis", column="end")
 def at_the_last_cut(frame: polars.DataFrame, column: str) -> list[float | None]:

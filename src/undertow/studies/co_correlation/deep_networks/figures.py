@@ -75,6 +75,26 @@ def both_starts(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(curves)
 
 
+@FIGURES.add(
+    "fig-2-statistics",
+    "Co-correlation over training with the authors' BatchNorm, and with BatchNorm by the batch",
+    parts=("deep-networks", "deep-statistics"),
+    so_far=True,
+)
+def both_statistics(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """ϱ over epochs, a panel for each; all else is as the authors have it."""
+    panels = {"deep-networks": "of the first epoch", "deep-statistics": "by the batch"}
+    curves = [
+        at_cuts(own).with_columns(statistics=polars.lit(f"BatchNorm {name}"))
+        for part, name in panels.items()
+        if not (own := frame.filter(polars.col("part") == part)).is_empty()
+    ]
+    title = _title(frame).partition(", ")[0]
+    return LinePlot(x="epoch", y=_RHO, colour="cut", colours=_COLOURS, column="statistics", title=title).draw(
+        polars.concat(curves)
+    )
+
+
 @FIGURES.add("fig-2-accuracy", "Accuracy and robust accuracy over training")
 def accuracies(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Both over epochs, on the points that ϱ is measured on and on all tested ones."""

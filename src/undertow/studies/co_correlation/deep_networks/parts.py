@@ -5,7 +5,8 @@ CIFAR-10 goes at its own size through ImageNet's stem, pixels as (x − 0.5)/0.5
 train mode for the first epoch alone, because measuring calls ``eval()`` and nothing calls ``train()`` again. ``paper``
 is what the text says and usual practice adds: all layers trained, batches drawn anew in every epoch, BatchNorm as it
 should be. The last BatchNorm of a residual branch starts with scale 0 in the package that the authors use (timm) and
-with 1 in torchvision: part ``deep-start`` is the same with 1.
+with 1 in torchvision: part ``deep-start`` is the same with 1. The variants differ in three things at once; part
+``deep-statistics`` has the authors' settings but for one, BatchNorm by the batch in every epoch.
 
 Steps are computed in TF32, which a trial's settings say; everything is measured in float32 with a bound on rounding.
 Smaller scales train a narrow network of the same family with fewer blocks.
@@ -78,6 +79,30 @@ def deep_start(scale: Scale, variant: str) -> dict[str, Any] | None:
     """The same with residual branches that start at scale 1."""
     size = _size(scale)
     return _settings(size, variant, size.architecture, start=1.0, seeds=6, every=size.rarely)
+
+
+def deep_statistics(scale: Scale, variant: str) -> dict[str, Any] | None:
+    """The authors' settings with BatchNorm by the batch throughout; ``paper`` has that in all of its parts."""
+    if variant != "authors":
+        return None
+    size = _size(scale)
+    seeds = 2 if scale == "smoke" else 6
+    found = _settings(size, variant, size.architecture, start=0.0, seeds=seeds, every=size.rarely)
+    if found is None:
+        return None
+    probe = found["probe"]
+    if (
+        scale == "smoke"
+    ):  # the cut that its claim is about, twice: profiles of all of them are most of a smoke's time
+        profile = {
+            "name": "seam-profile",
+            "rtol": 1e-2,
+            "seams": [CUTS[-2]],
+            "limit": size.points,
+            "every": "ends",
+        }
+        probe = {**probe, "measures": [profile, "accuracy", "loss"]}
+    return {**found, "training": {**found["training"], "batch_statistics_epochs": None}, "probe": probe}
 
 
 def deep_wide(scale: Scale, variant: str) -> dict[str, Any] | None:
@@ -156,5 +181,6 @@ def _measures(size: _Size, every: int) -> list[Any]:
 PARTS: dict[str, Part] = {
     "deep-networks": deep_networks,
     "deep-start": deep_start,
+    "deep-statistics": deep_statistics,
     "deep-wide": deep_wide,
 }
