@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import undertow as ut
 from undertow.adversary.closest import closest_examples
@@ -148,3 +149,45 @@ def test_want_of_memory_is_not_blamed_on_the_network() -> None:
             measure(Layers(full).eval(), X)
     with pytest.raises(KeyError), in_plain_words(X):
         raise KeyError("a fault of one's own")
+
+
+ENTRY_POINTS: dict[str, Callable[[nn.Module, Any, Any], object]] = {
+    "adversarial_risk": lambda net, x, y: ut.adversarial_risk(net, x, y, eps=0.1),
+    "attack_cost": lambda net, x, y: ut.attack_cost(net, x, y, eps=0.1),
+    "certified_accuracy": lambda net, x, y: ut.certified_accuracy(net, x, y, eps=0.1),
+    "hessian_trace": lambda net, x, y: ut.hessian_trace(net, x, y, loss="cross-entropy"),
+    "kkt": lambda net, x, y: ut.kkt(net, x, y),
+    "lipschitz": lambda net, x, y: ut.lipschitz(net, x, radius=0.1, y=y),
+    "margins": lambda net, x, y: ut.margins(net, x, y),
+    "risk_bound": lambda net, x, y: ut.risk_bound(net, x, y, radii=[0.1]),
+    "robust_accuracy": lambda net, x, y: ut.robust_accuracy(net, x, y, eps=0.1, attack="fast"),
+    "robust_curve": lambda net, x, y: ut.robust_curve(net, x, y, eps=[0.1], attack="fast"),
+    "robustness": lambda net, x, y: ut.robustness(net, x, y),
+    "sharpness": lambda net, x, y: ut.sharpness(net, x, y, loss="cross-entropy"),
+}
+UNLABELLED: dict[str, Callable[[nn.Module, Any], object]] = {
+    "chain": lambda net, x: ut.chain(net, ["first"], x=x),
+    "collaboration": lambda net, x: ut.collaboration(net, x, seam="first"),
+    "energy": lambda net, x: ut.energy(net, x),
+    "jacobian_norms": lambda net, x: ut.jacobian_norms(net, x),
+    "jacobian_operator": lambda net, x: ut.jacobian_operator(net, x),
+    "seam_profile": lambda net, x: ut.seam_profile(net, x),
+    "seams": lambda net, x: ut.seams(net, x),
+    "split": lambda net, x: ut.split(net, "first", x=x),
+}
+NO_TENSORS = {
+    r"ndarray: use torch\.as_tensor": X.numpy(),
+    r"DataLoader: take one batch of it, x, y = next\(iter\(loader\)\)": DataLoader(TensorDataset(X)),
+    r"dict: pass the tensor of samples": {"x": X},
+}
+
+
+@pytest.mark.parametrize("words", NO_TENSORS)
+@pytest.mark.parametrize("name", [*ENTRY_POINTS, *UNLABELLED])
+def test_what_is_no_tensor_is_refused_with_what_to_pass(name: str, words: str) -> None:
+    given, net, labels = NO_TENSORS[words], Layers(plain).eval(), torch.tensor([0, 1, 2, 0, 1])
+    with pytest.raises(InputError, match=f"x must be a torch.Tensor.*{words}"):
+        ENTRY_POINTS[name](net, given, labels) if name in ENTRY_POINTS else UNLABELLED[name](net, given)
+    if name in ENTRY_POINTS:
+        with pytest.raises(InputError, match=r"y must be a torch\.Tensor"):
+            ENTRY_POINTS[name](net, X, given)

@@ -72,7 +72,8 @@ def certified_accuracy(
     radii = (float(eps),) if isinstance(eps, int | float) else tuple(float(radius) for radius in eps)
     if not radii or not all(0 <= radius < math.inf for radius in radii):
         raise InputError(f"eps={eps!r} must be one number ≥ 0, or several, in the units of the raw inputs")
-    x, y = x.detach(), as_labels(y, x)
+    y = as_labels(y, x)
+    x = x.detach()
     with classifier.scoring(x, y) as scorer:
         right = margins_of(scorer.clean(x), y) > 0
         graphs, reason = graphs_of(classifier, x)

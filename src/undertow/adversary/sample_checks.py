@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from undertow.core.errors import InputError, ModelError
+from undertow.core.plain_words import check_tensor
 
 if TYPE_CHECKING:
     from undertow.adversary.classifier import Scorer
@@ -18,6 +19,8 @@ __all__ = ["as_labels", "check_inputs"]
 
 def as_labels(y: Tensor, x: Tensor) -> Tensor:
     """Integer labels as int64 beside x; anything else unchanged, for `check_inputs` to refuse."""
+    check_tensor(x)
+    check_tensor(y, "y")
     integer = not (y.is_floating_point() or y.is_complex() or y.dtype == torch.bool)
     return y.to(x.device, torch.int64) if integer else y
 

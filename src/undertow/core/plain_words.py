@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -13,17 +13,21 @@ from undertow.core.errors import InputError, ModelError, UndertowError
 __all__ = ["check_tensor", "gradients_in_plain_words", "in_plain_words", "no_gradient_words"]
 
 
-def check_tensor(x: object) -> None:
-    """Refuse samples that are not a tensor.
+def check_tensor(x: object, name: str = "x") -> None:
+    """Refuse samples, or labels, that are not a tensor.
 
     >>> check_tensor([1.0])
     Traceback (most recent call last):
     undertow.core.errors.InputError: x must be a torch.Tensor of shape (N, …), not list: use torch.as_tensor(x).
     """
-    if not isinstance(x, Tensor):
-        raise InputError(
-            f"x must be a torch.Tensor of shape (N, …), not {type(x).__name__}: use torch.as_tensor(x)."
-        )
+    if isinstance(x, Tensor):
+        return
+    remedy = f"use torch.as_tensor({name})"
+    if isinstance(x, Mapping):
+        remedy = "pass the tensor of samples in it, and what else the network needs inside a module around it"
+    elif isinstance(x, Iterable) and not isinstance(x, Sequence) and not hasattr(x, "__array__"):
+        remedy = "take one batch of it, x, y = next(iter(loader)), or torch.cat several"
+    raise InputError(f"{name} must be a torch.Tensor of shape (N, …), not {type(x).__name__}: {remedy}.")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError, nearest
 from undertow.core.outputs import OutputChoice, returning
+from undertow.core.plain_words import check_tensor
 from undertow.core.precision import matmul_precision
 from undertow.core.status import Status
 from undertow.curvature.chosen_parameters import ChosenParameters
@@ -152,15 +153,17 @@ def curvature_products(
     """Products of the networks' matrices once everything has been checked, and the kinks; leaves no trace."""
     if matrix not in get_args(CurvatureMatrix):
         raise InputError(f"matrix = {matrix!r}: {nearest(str(matrix), get_args(CurvatureMatrix))}")
+    check_tensor(x)
+    check_tensor(y, "y")
     networks = [differentiable(net) for net in networks]
     check_members(networks)
     chosen = ChosenParameters.of(networks[0], parameters)
     # Read before anything is hooked onto it, for what it returns.
-    dense = dense_network(networks[0], x) if output is None and isinstance(x, Tensor) else None
+    dense = dense_network(networks[0], x) if output is None else None
     with ExitStack() as stack:
         for net in networks:
             stack.enter_context(returning(net, output))
-            stack.enter_context(leave_no_trace(net, device=x.device if isinstance(x, Tensor) else None))
+            stack.enter_context(leave_no_trace(net, device=x.device))
         precision = working_dtype(networks[0], x, dtype)
         outputs = check_samples(networks[0], x, y, precision)
         objective = LossOverSamples.of(y, loss=loss, reduction=reduction, outputs=tuple(outputs.shape))

@@ -70,11 +70,12 @@ def working_dtype(net: nn.Module, x: Tensor, dtype: torch.dtype | None) -> torch
 
 def check_samples(net: nn.Module, x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
     """Outputs on a few samples; refuses wrong shapes, randomness, and samples that depend on each other."""
-    if not isinstance(x, Tensor) or x.dim() < 1 or len(x) == 0:
+    if x.dim() < 1 or len(x) == 0:
         raise InputError("x must be a tensor of shape (N, …) with at least one sample.")
-    if not isinstance(y, Tensor) or y.dim() < 1 or len(y) != len(x):
-        shape = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
-        raise InputError(f"x holds {len(x)} samples and y has shape {shape}: pass one label per sample.")
+    if y.dim() < 1 or len(y) != len(x):
+        raise InputError(
+            f"x holds {len(x)} samples and y has shape {tuple(y.shape)}: pass one label per sample."
+        )
     place = next((p.device for p in net.parameters() if p.device != x.device), None)
     if place is not None:
         raise InputError(f"x is on {x.device} but the network is on {place}: move one of them.")

@@ -14,7 +14,7 @@ from undertow.core.enclosing import Enclosing, innermost, rows_of
 from undertow.core.errors import SeamError, nearest
 from undertow.core.networks import is_unmodified
 from undertow.core.outputs import OutputChoice, first_tensor, with_first_tensor
-from undertow.core.plain_words import in_plain_words
+from undertow.core.plain_words import check_tensor, in_plain_words
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.seam_checks import check_seam
 from undertow.jacobian.skipping import outputs_before, skipped
@@ -189,6 +189,7 @@ def chain(
     if len(set(names)) < len(names):
         raise SeamError(f"a seam is named twice in {list(names)}.")
     if x is not None:
+        check_tensor(x)
         with leave_no_trace(net, device=x.device):
             net, x = adapted(net, x, output=output, extras=extras)
             with in_plain_words(x):

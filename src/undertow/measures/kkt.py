@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.losses import log_loss_gradient
 from undertow.core.outputs import OutputChoice
+from undertow.core.plain_words import check_tensor
 from undertow.core.scoring import (
     LossName,
     chosen_parameters,
@@ -139,6 +140,8 @@ def kkt(
         raise InputError(
             f"limit = {limit!r} and max_rounds = {max_rounds!r} must be 1 or more, kinks = {kinks!r} 0 or more."
         )
+    check_tensor(x)
+    check_tensor(y, "y")
     copied, points = scoring_copy(net, output=output), x.double() if x.is_floating_point() else x
     theta = chosen_parameters(copied, parameters)
     if not any(bool(weight.any()) for weight in theta.values()):

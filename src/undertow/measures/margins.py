@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss, log_mean_loss
 from undertow.core.outputs import OutputChoice
+from undertow.core.plain_words import check_tensor
 from undertow.core.scoring import (
     LossName,
     chosen_parameters,
@@ -115,6 +116,8 @@ def margins(
     """
     if tolerance < 0:
         raise InputError(f"tolerance = {tolerance!r} must be 0 or more.")
+    check_tensor(x)
+    check_tensor(y, "y")
     copied = scoring_network(net, x, dtype, output=output)
     points = x.to(next(copied.parameters())) if x.is_floating_point() else x
     chosen = chosen_parameters(copied, parameters)

@@ -20,6 +20,7 @@ from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_cl
 from undertow.adversary.geometry import check_norm
 from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
+from undertow.core.plain_words import check_tensor
 
 __all__ = ["LipschitzBracket", "lipschitz", "lipschitz_bounds"]
 
@@ -76,6 +77,7 @@ def lipschitz(
     classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm, one=True)
     if classifier.several:
         raise InputError("lipschitz takes one network: call it for each")
+    check_tensor(x)
     x = x.detach()
     labels = None if y is None else as_labels(y, x)
     reach = torch.as_tensor(radius, dtype=torch.float64, device=x.device).expand(len(x)).clone()
