@@ -138,7 +138,10 @@ def test_the_error_holds(name: str) -> None:
 
 WEIGHT_NORMS: dict[str, Callable[[nn.Module], nn.Module]] = {
     "parametrisation": nn.utils.parametrizations.weight_norm,
-    "of the whole matrix": lambda layer: nn.utils.parametrizations.weight_norm(layer, dim=None),
+    "of the whole matrix": lambda layer: nn.utils.parametrizations.weight_norm(
+        layer,
+        dim=None,  # type: ignore[arg-type]
+    ),
     "hook": nn.utils.weight_norm,
 }
 

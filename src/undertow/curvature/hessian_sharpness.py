@@ -20,6 +20,7 @@ from undertow.curvature.chosen_parameters import ChosenParameters
 from undertow.curvature.curvature_products import CurvatureMatrix, CurvatureProducts
 from undertow.curvature.curvature_result import SharpnessResult
 from undertow.curvature.dense_products import dense_network
+from undertow.curvature.lanczos import WARM_SLACK
 from undertow.curvature.loss_over_samples import CurvatureLoss, LossOverSamples, Reduction
 from undertow.curvature.measurable import (
     check_members,
@@ -28,7 +29,8 @@ from undertow.curvature.measurable import (
     kinks_of,
     working_dtype,
 )
-from undertow.curvature.top_eigenvalues import TopEigenvalues, TopGoal, by_lanczos, whole_matrix
+from undertow.curvature.several_eigenvalues import several_by_lanczos
+from undertow.curvature.top_eigenvalues import TopEigenvalues, TopGoal, largest_by_lanczos, whole_matrix
 from undertow.jacobian.trace import leave_no_trace
 from undertow.jacobian.tridiagonal import a_priori_steps
 
@@ -123,7 +125,8 @@ def sharpness_batched(
     with curvature_products(networks, x, y, loss=loss, **options) as (products, kinks):
         if not 1 <= top <= products.size:
             raise InputError(f"top = {top}: the matrix has {products.size} eigenvalues.")
-        steps = max_steps or 4 * a_priori_steps(products.size, rtol, risk)
+        # A basis that several eigenvalues share has to tell them apart, too.
+        steps = max_steps or (4 + top - 1) * a_priori_steps(products.size, rtol, risk)
         drawing = generator or torch.Generator().manual_seed(0)
         goal = TopGoal(top, rtol, atol, risk, steps, drawing, _warm(start, top, products))
         exact = method == "exact" or (method == "auto" and products.size <= _FEW)
@@ -197,6 +200,7 @@ def _exact(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
 def _krylov(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     """In the precision asked for, and in float64 for those networks that need it."""
     begin = goal.generator.get_state()
+    by_lanczos = largest_by_lanczos if goal.top == 1 else several_by_lanczos
     found = by_lanczos(products, goal)
     index = found.spoilt(goal).nonzero()[:, 0]
     if products.dtype is torch.float32 and len(index) > 0:
@@ -248,10 +252,11 @@ def _result(
         status = Status.ROUNDING
     elif exact:
         status = Status.EXACT
-    elif goal.warm is not None and bool(found.converged[member]):
-        status = Status.TRACKED
+    elif bool((errors <= whole * (1 + 1e-9)).all()):
+        status = Status.CONVERGED
     else:
-        status = Status.CONVERGED if bool((errors <= whole * (1 + 1e-9)).all()) else Status.MAX_STEPS
+        near = bool((errors <= WARM_SLACK * whole * (1 + 1e-9)).all()) and bool(found.converged[member])
+        status = Status.TRACKED if goal.warm is not None and near else Status.MAX_STEPS
     return SharpnessResult(
         value=float(values[0]),
         error=float(errors[0]),
@@ -259,7 +264,7 @@ def _result(
         values=values,
         errors=errors,
         vectors=found.vectors[member],
-        residual=float(found.residual[member]),
+        residuals=found.residuals[member].cpu(),
         rounding=rounding,
         risk=min(float(found.miss[member]), 1.0),
         steps=int(found.steps[member]),

@@ -40,4 +40,5 @@ class PlainWeightNorm(TorchFunctionMode):
 def _weight(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     # torch.norm_except_dim would do, but for negative axes, which mean "of everything" there.
     axes = [axis for axis in range(v.dim()) if dim == -1 or axis != dim % v.dim()]
-    return v * (g / torch.linalg.vector_norm(v, dim=axes, keepdim=True))
+    found: Tensor = v * (g / torch.linalg.vector_norm(v, dim=axes, keepdim=True))
+    return found
