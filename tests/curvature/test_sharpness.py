@@ -301,3 +301,26 @@ def test_too_few_probes_are_refused() -> None:
     net, x, y = small_problem()
     with pytest.raises(InputError, match="or more"):
         ut.hessian_trace(net, x, y, loss="cross-entropy", probes=20)
+
+
+def test_soft_labels_are_rows_of_probabilities() -> None:
+    net, x, y = small_problem()
+    hard = sharpness(net, x, y, loss="cross-entropy")
+    rows = nn.functional.one_hot(y, 4).float()
+    assert sharpness(net, x, rows, loss="cross-entropy").value == pytest.approx(hard.value, rel=1e-5)
+    smooth = 0.9 * rows + 0.025
+
+    def loss(outputs: Tensor, labels: Tensor) -> Tensor:
+        return -(labels * outputs.log_softmax(1)).sum(1)
+
+    truth = float(eigenvalues(net, x, smooth.double(), loss)[0])
+    found = sharpness(net, x, smooth, loss="cross-entropy")
+    assert abs(found.value - truth) <= found.error
+    with pytest.raises(InputError, match=r"soft labels are rows of probabilities, \(N, 4\)"):
+        sharpness(net, x, smooth[:, :3], loss="cross-entropy")
+
+
+def test_a_misspelt_option_is_named() -> None:
+    net, x, y = small_problem()
+    with pytest.raises(TypeError, match="rtoll"):
+        sharpness(net, x, y, loss="cross-entropy", rtoll=0.1)  # type: ignore[call-arg]
