@@ -82,8 +82,8 @@ def sharpness(
         matrix: "hessian", or "gauss-newton" for (1/N) Σ J_iᵀ ∇²ℓ_i J_i, positive semi-definite where ℓ is convex.
         top: How many of the largest eigenvalues, with vectors.
         start: An earlier result, or its vectors, of a network nearby, or of this one on some of the samples: a warm
-            start. It may end as ``tracked``, with an error of up to four times rtol, and saves little: under a
-            tenth of the products over a training, as nearly all of them are spent on proving that nothing else is
+            start. It may end as ``tracked``, with an error of up to four times rtol, and saves little: less
+            than a tenth of the products over a training, or none, as nearly all of them are spent on proving that nothing else is
             larger, which no earlier result does.
         reduction: "mean" over the samples, as losses are in training, or "sum".
         parameters: Names of the parameters that move; by default all that train.
