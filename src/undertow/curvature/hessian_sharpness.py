@@ -83,8 +83,8 @@ def sharpness(
         top: How many of the largest eigenvalues, with vectors.
         start: An earlier result, or its vectors, of a network nearby, or of this one on some of the samples: a warm
             start. It may end as ``tracked``, with an error of up to four times rtol, and saves little: less
-            than a tenth of the products over a training, or none, as nearly all of them are spent on proving that nothing else is
-            larger, which no earlier result does.
+            than a tenth of the products over a training, or none, as nearly all of them are spent on proving that
+            nothing else is larger, which no earlier result does.
         reduction: "mean" over the samples, as losses are in training, or "sum".
         parameters: Names of the parameters that move; by default all that train.
         method: "krylov", "exact" (the whole matrix) or "auto", which is exact up to 64 parameters.
