@@ -109,9 +109,10 @@ def test_units_do_not_matter(scale: float) -> None:
     assert found.value == pytest.approx(scale * plain.value, rel=1e-4)
 
 
-def test_inputs_in_tiny_units_are_measured_in_float64() -> None:
+@pytest.mark.parametrize("unit", [1e-16, 1e-21, 1e-22, 1e-25])
+def test_inputs_in_tiny_units_are_measured_in_float64(unit: float) -> None:
     torch.manual_seed(0)
-    net, x = nn.Linear(40, 3, bias=False), 1e-16 * torch.randn(30, 40)
+    net, x = nn.Linear(40, 3, bias=False), unit * torch.randn(30, 40)
     truth = float(eigenvalues(net, x, torch.zeros(30, dtype=torch.long), "square")[0])
     found = sharpness(net, x, torch.zeros(30, dtype=torch.long), loss="square", method="krylov")
     assert found.status is Status.CONVERGED
@@ -145,6 +146,7 @@ def test_a_warm_start_says_what_is_not_proved_anew() -> None:
     assert warm.products < cold.products
     assert warm.value == pytest.approx(again.value, rel=1e-2)
     assert again.value <= warm.value + warm.error
+    assert warm.error <= 4e-2 * warm.value
     with pytest.raises(InputError, match="same parameters"):
         sharpness(net, x, y, loss="cross-entropy", start=cold.vector[:-1])
 
@@ -299,3 +301,26 @@ def test_too_few_probes_are_refused() -> None:
     net, x, y = small_problem()
     with pytest.raises(InputError, match="or more"):
         ut.hessian_trace(net, x, y, loss="cross-entropy", probes=20)
+
+
+def test_soft_labels_are_rows_of_probabilities() -> None:
+    net, x, y = small_problem()
+    hard = sharpness(net, x, y, loss="cross-entropy")
+    rows = nn.functional.one_hot(y, 4).float()
+    assert sharpness(net, x, rows, loss="cross-entropy").value == pytest.approx(hard.value, rel=1e-5)
+    smooth = 0.9 * rows + 0.025
+
+    def loss(outputs: Tensor, labels: Tensor) -> Tensor:
+        return -(labels * outputs.log_softmax(1)).sum(1)
+
+    truth = float(eigenvalues(net, x, smooth.double(), loss)[0])
+    found = sharpness(net, x, smooth, loss="cross-entropy")
+    assert abs(found.value - truth) <= found.error
+    with pytest.raises(InputError, match=r"soft labels are rows of probabilities, \(N, 4\)"):
+        sharpness(net, x, smooth[:, :3], loss="cross-entropy")
+
+
+def test_a_misspelt_option_is_named() -> None:
+    net, x, y = small_problem()
+    with pytest.raises(TypeError, match="rtoll"):
+        sharpness(net, x, y, loss="cross-entropy", rtoll=0.1)  # type: ignore[call-arg]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tests.curvature.curvature_cases import dense_hessian
 from undertow.core.errors import InputError, ModelError
 from undertow.core.status import Status
-from undertow.curvature.hessian_sharpness import sharpness
+from undertow.curvature.hessian_sharpness import sharpness, sharpness_batched
 
 Problem = tuple[nn.Module, Tensor, Tensor, Any]
 
@@ -134,6 +134,60 @@ def test_the_error_holds(name: str) -> None:
         assert found.value - found.rounding <= truth <= found.value + found.error, (method, truth, found)
         assert found.status.ok
         assert found.error <= 1e-2 * abs(found.value) * (1 + 1e-6)
+
+
+WEIGHT_NORMS: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "parametrisation": nn.utils.parametrizations.weight_norm,
+    "of the whole matrix": lambda layer: nn.utils.parametrizations.weight_norm(
+        layer,
+        dim=None,  # type: ignore[arg-type]
+    ),
+    "hook": nn.utils.weight_norm,
+}
+
+
+def normalised(name: str, seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(WEIGHT_NORMS[name](nn.Linear(6, 20)), nn.Tanh(), nn.Linear(20, 3)).eval()
+
+
+def from_slopes(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """The Hessian of the mean cross-entropy from differences of gradients, which are right where it is not."""
+    net = net.double()
+    names = [name for name, _ in net.named_parameters()]
+    flat = nn.utils.parameters_to_vector(net.parameters()).detach()
+
+    def slope(point: Tensor) -> Tensor:
+        point = point.clone().requires_grad_()
+        pieces = point.split([p.numel() for p in net.parameters()])
+        state = {
+            name: piece.view_as(p) for name, piece, p in zip(names, pieces, net.parameters(), strict=True)
+        }
+        loss = nn.functional.cross_entropy(torch.func.functional_call(net, state, (x.double(),)), y)
+        return torch.autograd.grad(loss, point)[0]
+
+    moves = 1e-5 * torch.eye(len(flat), dtype=torch.float64)
+    hessian = torch.stack([(slope(flat + move) - slope(flat - move)) / 2e-5 for move in moves])
+    return (hessian + hessian.T) / 2
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+@pytest.mark.parametrize("name", WEIGHT_NORMS)
+def test_weight_normalisation_is_differentiated_twice_correctly(name: str) -> None:
+    torch.manual_seed(1)
+    x, y = points(40)
+    networks = [normalised(name, seed) for seed in (0, 1)]
+    together = sharpness_batched(networks, x, y, loss="cross-entropy", method="krylov")
+    for net, several in zip(networks, together, strict=True):
+        found = [
+            several,
+            sharpness(net, x, y, loss="cross-entropy", method="exact"),
+            sharpness(net, x, y, loss="cross-entropy", dtype=torch.float64, method="krylov"),
+        ]
+        truth = float(torch.linalg.eigvalsh(from_slopes(net, x, y))[-1])
+        for each in found:
+            assert each.status.ok
+            assert each.value - each.rounding - 1e-7 <= truth <= each.value + each.error + 1e-7
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 29, 30, 31])

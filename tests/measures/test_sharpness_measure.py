@@ -43,3 +43,8 @@ def test_options_are_checked_by_name() -> None:
         measure("sharpness", loss="sqare")
     with pytest.raises(ut.UndertowError, match="labels"):
         list(Sharpness()(torch.nn.Linear(2, 1), torch.ones(3, 2), None))
+
+
+def test_an_absolute_error_is_an_option_that_changes_no_identity() -> None:
+    assert "atol" not in Sharpness().model_dump()
+    assert Sharpness(atol=1e-3).model_dump()["atol"] == 1e-3

@@ -187,6 +187,28 @@ def test_training_ends_at_a_loss_for_each_network_by_itself(settings: dict[str, 
         assert alone.log_time()[0] == pytest.approx(both.log_time()[index], rel=1e-5)
 
 
+def test_training_stops_at_the_first_step_that_is_there_where_every_one_is_looked_at() -> None:
+    settings: dict[str, Any] = {"optimizer": "gd", "learning_rate": 0.5, "epochs": 400, "stop_below": -1.0}
+    steps, first = {}, None
+    trainer = Trainer(
+        [network(1)], *separable(), [Recipe(loss="logistic", **settings | {"stop_below": None})]
+    )
+    for step in range(1, 400):
+        trainer.advance(1)
+        if float(trainer.log_loss()[0]) <= -math.log(10):
+            first = step
+            break
+    for every in (1, 8):
+        own = Trainer([network(1)], *separable(), [Recipe(loss="logistic", look_every=every, **settings)])
+        while not own.done:
+            own.run_epoch()
+        steps[every] = own.steps()[0]
+    assert steps[1] == first
+    assert first is not None
+    assert first < steps[8] == -(-first // 8) * 8
+    assert "look_every" not in Recipe(loss="logistic", **settings).model_dump()
+
+
 def test_time_is_the_sum_of_the_effective_rates() -> None:
     x, y = separable()
     net = network(1)

@@ -29,6 +29,7 @@ from undertow.core.members import over_members
 from undertow.curvature.chosen_parameters import ChosenParameters
 from undertow.curvature.dense_products import DenseNetwork
 from undertow.curvature.loss_over_samples import LossOverSamples
+from undertow.curvature.plain_weight_norm import PlainWeightNorm
 from undertow.curvature.recorded_products import Product, recorded_gauss_newton, recorded_hessian
 from undertow.jacobian.memory import chunk_size, default_budget, in_chunks
 from undertow.jacobian.promotion import Promoting
@@ -104,7 +105,7 @@ class CurvatureProducts:
     def several(self, vectors: Tensor) -> Tensor:
         """H v of one network for vectors (K, P), as many at once as memory allows where they are written by hand."""
         self._counter["products"] += len(vectors)
-        room = self._budget() // (2 * self._bytes_per_sample() * len(self)) if self._dense is not None else 1
+        room = self.budget // (2 * self._bytes_per_sample() * len(self)) if self._dense is not None else 1
         return torch.cat([self._image(some) for some in torch.split(vectors, max(1, room))])
 
     def _image(self, vectors: Tensor) -> Tensor:
@@ -127,7 +128,7 @@ class CurvatureProducts:
         chunk = self._options["chunk"]
         if chunk is not None and chunk < 1:
             raise InputError(f"chunk must be at least 1, not {chunk}.")
-        budget = self._budget()
+        budget = self.budget
         per_sample = self._bytes_per_sample()
         samples = len(self._x)
         # Twice, because the backward pass through the graph holds about as much again.
@@ -135,7 +136,9 @@ class CurvatureProducts:
         if self._keep and per_sample * samples <= budget / 2:
             self._recorded = list(in_chunks(samples, self._chunk, self._record))
 
-    def _budget(self) -> int:
+    @property
+    def budget(self) -> int:
+        """Bytes that may be used."""
         budget = self._options["memory_budget"]
         if budget is not None and budget < 1:
             raise InputError(f"memory_budget = {budget} bytes: give at least 1, or leave it out.")
@@ -175,7 +178,8 @@ class CurvatureProducts:
     def _record_samples(self, x: Tensor, total: Callable[[Tensor], Tensor]) -> Product:
         if self._dense is not None:
             return self._dense_product(x, total)
-        with torch.enable_grad(), self._arithmetic(), _without_cudnn_recurrence(self.networks[0]):
+        without = _without_cudnn_recurrence(self.networks[0])
+        with torch.enable_grad(), self._arithmetic(), without, PlainWeightNorm():
             outputs = self._outputs(x)
             recorded = recorded_hessian if self.matrix == "hessian" else recorded_gauss_newton
             product = recorded(outputs, total, self._leaves)
@@ -223,7 +227,7 @@ class CurvatureProducts:
         other._chunk = self._chunk
         if self._read is not None:  # a graph keeps several times what products by hand do
             kept = _GRAPH * self._read.floats_per_sample(self.count) * self.dtype.itemsize
-            other._chunk = min(self._chunk or len(self), chunk_size(len(self), kept, self._budget()))
+            other._chunk = min(self._chunk or len(self), chunk_size(len(self), kept, self.budget))
         return other
 
     def on_rows(self, index: Tensor, times: Tensor) -> CurvatureProducts:

@@ -22,15 +22,15 @@ class SharpnessResult:
 
     - with status ``exact`` (few parameters: the whole matrix) always;
     - with ``converged`` unless the random start nearly missed the top direction: probability at most ``risk``;
-    - with ``tracked`` (a warm start) likewise, and ``error`` is what this call's randomness proves by itself, which may
-      be more than rtol. ``residual`` is within rtol: *an* eigenvalue is that close. That it is the largest is
-      inherited from the cold call at the beginning, and not proved anew;
+    - with ``tracked`` (a warm start) likewise, and ``error``, which is what this call's randomness proves by itself, is
+      more than was asked for, but no more than four times. ``residual`` is within rtol: *an* eigenvalue is that
+      close. That no other within the error is larger is inherited from the cold call at the beginning;
     - with ``max-steps`` and ``rounding`` as with ``converged``, but the error is more than was asked for.
 
     The error is absolute: of a Hessian that vanishes, or whose largest eigenvalue does, it says how close to zero.
-    ``values``, ``errors`` (k,) and ``vectors`` (k, P) are those of the k largest, in falling order, and ``risk`` is for
-    all of them together. ``kinks`` names operations without a second derivative somewhere (a ReLU, a maximum): the
-    matrix is then that of the pieces which are active at the samples.
+    ``values``, ``errors``, ``residuals`` ‖Hx − θx‖ (k,) and ``vectors`` (k, P) are those of the k largest, in falling
+    order, and ``risk`` is for all of them together. ``kinks`` names operations without a second derivative somewhere (a
+    ReLU, a maximum): the matrix is then that of the pieces which are active at the samples.
     """
 
     value: float
@@ -39,7 +39,7 @@ class SharpnessResult:
     values: Tensor
     errors: Tensor
     vectors: Tensor
-    residual: float
+    residuals: Tensor
     rounding: float
     risk: float
     steps: int
@@ -48,6 +48,11 @@ class SharpnessResult:
     method: str
     parameters: ChosenParameters
     kinks: tuple[str, ...] = ()
+
+    @property
+    def residual(self) -> float:
+        """‖Hx − θx‖ of the largest."""
+        return float(self.residuals[0])
 
     @property
     def vector(self) -> Tensor:

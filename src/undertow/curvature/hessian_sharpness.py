@@ -20,6 +20,7 @@ from undertow.curvature.chosen_parameters import ChosenParameters
 from undertow.curvature.curvature_products import CurvatureMatrix, CurvatureProducts
 from undertow.curvature.curvature_result import SharpnessResult
 from undertow.curvature.dense_products import dense_network
+from undertow.curvature.lanczos import WARM_SLACK
 from undertow.curvature.loss_over_samples import CurvatureLoss, LossOverSamples, Reduction
 from undertow.curvature.measurable import (
     check_members,
@@ -28,7 +29,8 @@ from undertow.curvature.measurable import (
     kinks_of,
     working_dtype,
 )
-from undertow.curvature.top_eigenvalues import TopEigenvalues, TopGoal, by_lanczos, whole_matrix
+from undertow.curvature.several_eigenvalues import several_by_lanczos
+from undertow.curvature.top_eigenvalues import TopEigenvalues, TopGoal, largest_by_lanczos, whole_matrix
 from undertow.jacobian.trace import leave_no_trace
 from undertow.jacobian.tridiagonal import a_priori_steps
 
@@ -45,8 +47,21 @@ def sharpness(
     y: Tensor,
     *,
     loss: CurvatureLoss,
+    rtol: float = 1e-2,
+    atol: float = 0.0,
+    matrix: CurvatureMatrix = "hessian",
+    top: int = 1,
     start: SharpnessResult | Tensor | None = None,
-    **options: Any,
+    reduction: Reduction = "mean",
+    parameters: Iterable[str] | None = None,
+    method: CurvatureMethod = "auto",
+    risk: float = 0.01,
+    max_steps: int | None = None,
+    dtype: torch.dtype | None = None,
+    chunk: int | None = None,
+    memory_budget: int | None = None,
+    output: OutputChoice = None,
+    generator: torch.Generator | None = None,
 ) -> SharpnessResult:
     """Sharpness λ_1(∇²L(w)), where L(w) is the mean over the samples of ℓ(f_w(x_i), y_i).
 
@@ -58,7 +73,8 @@ def sharpness(
     Args:
         net: Any module in eval mode; parameters that several layers share count once, frozen ones not at all.
         x: Samples (N, …), in the network's precision, or integers.
-        y: Labels as in ``core/losses.py``, or whatever a function ``loss`` takes.
+        y: Labels as in ``core/losses.py``, for cross-entropy also rows of probabilities (N, k), or whatever a function
+            ``loss`` takes.
         loss: "cross-entropy", "bce", "logistic", "exponential", "square" (½‖f − y‖², classes as one-hot rows), or a
             function of outputs and labels that gives one loss per sample.
         rtol: Error that is asked for, relative to the value; 1e-2 by default.
@@ -66,16 +82,19 @@ def sharpness(
         matrix: "hessian", or "gauss-newton" for (1/N) Σ J_iᵀ ∇²ℓ_i J_i, positive semi-definite where ℓ is convex.
         top: How many of the largest eigenvalues, with vectors.
         start: An earlier result, or its vectors, of a network nearby, or of this one on some of the samples: a warm
-            start, which takes fewer products and ends as ``tracked``.
+            start. It may end as ``tracked``, with an error of up to four times rtol, and saves little: less
+            than a tenth of the products over a training, or none, as nearly all of them are spent on proving that
+            nothing else is larger, which no earlier result does.
         reduction: "mean" over the samples, as losses are in training, or "sum".
         parameters: Names of the parameters that move; by default all that train.
         method: "krylov", "exact" (the whole matrix) or "auto", which is exact up to 64 parameters.
         risk: Allowed probability that a random start hid a larger eigenvalue; 0.01 by default.
-        max_steps: Products after which Lanczos gives up with the error it has, by default four times what a
-            positive semi-definite matrix of this size needs at most.
+        max_steps: Products of a run after which Lanczos gives up with the error it has, by default four times what a
+            positive semi-definite matrix of this size needs at most, and more for several eigenvalues.
         dtype: torch.float64 to take every product in float64; by default the network's precision.
         chunk: Samples at a time, by default as many as ``memory_budget`` allows.
-        memory_budget: Bytes for graphs, by default a quarter of what is free.
+        memory_budget: Bytes for graphs, by default a quarter of what is free. Beside it a run holds one vector of as
+            many numbers as there are parameters for every product, usually 20 to 60 of them.
         output: Which of the network's outputs holds the scores, where it has several: a name, a place, a function.
         generator: Where starts are drawn from; by default a fixed seed. The global random state is left alone.
 
@@ -86,7 +105,27 @@ def sharpness(
     (2.0, 'exact')
     """
     starts = None if start is None else [start]
-    return sharpness_batched([net], x, y, loss=loss, start=starts, **options)[0]
+    return sharpness_batched(
+        [net],
+        x,
+        y,
+        loss=loss,
+        rtol=rtol,
+        atol=atol,
+        matrix=matrix,
+        top=top,
+        start=starts,
+        reduction=reduction,
+        parameters=parameters,
+        method=method,
+        risk=risk,
+        max_steps=max_steps,
+        dtype=dtype,
+        chunk=chunk,
+        memory_budget=memory_budget,
+        output=output,
+        generator=generator,
+    )[0]
 
 
 @matmul_precision("float32")  # the measured rounding is not that of TF32
@@ -98,13 +137,19 @@ def sharpness_batched(
     loss: CurvatureLoss,
     rtol: float = 1e-2,
     atol: float = 0.0,
+    matrix: CurvatureMatrix = "hessian",
     top: int = 1,
     start: Sequence[SharpnessResult | Tensor] | None = None,
+    reduction: Reduction = "mean",
+    parameters: Iterable[str] | None = None,
     method: CurvatureMethod = "auto",
     risk: float = 0.01,
     max_steps: int | None = None,
+    dtype: torch.dtype | None = None,
+    chunk: int | None = None,
+    memory_budget: int | None = None,
+    output: OutputChoice = None,
     generator: torch.Generator | None = None,
-    **options: Any,
 ) -> list[SharpnessResult]:
     """The sharpness of several networks of one architecture on the same samples, their products taken at once.
 
@@ -120,10 +165,18 @@ def sharpness_batched(
         )
     if generator is not None and not isinstance(generator, torch.Generator):
         raise InputError(f"generator must be a torch.Generator, not {type(generator).__name__}.")
+    options: dict[str, Any] = {
+        "matrix": matrix,
+        "reduction": reduction,
+        "parameters": parameters,
+        "dtype": dtype,
+    }
+    options |= {"chunk": chunk, "memory_budget": memory_budget, "output": output}
     with curvature_products(networks, x, y, loss=loss, **options) as (products, kinks):
         if not 1 <= top <= products.size:
             raise InputError(f"top = {top}: the matrix has {products.size} eigenvalues.")
-        steps = max_steps or 4 * a_priori_steps(products.size, rtol, risk)
+        # A basis that several eigenvalues share has to tell them apart, too.
+        steps = max_steps or (4 + top - 1) * a_priori_steps(products.size, rtol, risk)
         drawing = generator or torch.Generator().manual_seed(0)
         goal = TopGoal(top, rtol, atol, risk, steps, drawing, _warm(start, top, products))
         exact = method == "exact" or (method == "auto" and products.size <= _FEW)
@@ -197,6 +250,7 @@ def _exact(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
 def _krylov(products: CurvatureProducts, goal: TopGoal) -> TopEigenvalues:
     """In the precision asked for, and in float64 for those networks that need it."""
     begin = goal.generator.get_state()
+    by_lanczos = largest_by_lanczos if goal.top == 1 else several_by_lanczos
     found = by_lanczos(products, goal)
     index = found.spoilt(goal).nonzero()[:, 0]
     if products.dtype is torch.float32 and len(index) > 0:
@@ -248,10 +302,11 @@ def _result(
         status = Status.ROUNDING
     elif exact:
         status = Status.EXACT
-    elif goal.warm is not None and bool(found.converged[member]):
-        status = Status.TRACKED
+    elif bool((errors <= whole * (1 + 1e-9)).all()):
+        status = Status.CONVERGED
     else:
-        status = Status.CONVERGED if bool((errors <= whole * (1 + 1e-9)).all()) else Status.MAX_STEPS
+        near = bool((errors <= WARM_SLACK * whole * (1 + 1e-9)).all()) and bool(found.converged[member])
+        status = Status.TRACKED if goal.warm is not None and near else Status.MAX_STEPS
     return SharpnessResult(
         value=float(values[0]),
         error=float(errors[0]),
@@ -259,7 +314,7 @@ def _result(
         values=values,
         errors=errors,
         vectors=found.vectors[member],
-        residual=float(found.residual[member]),
+        residuals=found.residuals[member].cpu(),
         rounding=rounding,
         risk=min(float(found.miss[member]), 1.0),
         steps=int(found.steps[member]),

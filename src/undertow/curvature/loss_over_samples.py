@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from undertow.core.errors import InputError, nearest
 from undertow.core.losses import Loss, each_loss, labels_of_classes, prepare_labels
@@ -50,6 +51,13 @@ class LossOverSamples:
                 "a function of outputs and labels that gives one loss per sample."
             )
         size = outputs[1] if len(outputs) == 2 else 1
+        if loss == "cross-entropy" and y.is_floating_point() and y.dim() == 2:
+            if y.shape[1] != size or bool((y < 0).any()):
+                raise InputError(
+                    f"y has shape {tuple(y.shape)} where the network gives {size} scores: soft labels are rows of "
+                    f"probabilities, (N, {size}), none below 0."
+                )
+            return cls(_soft_cross_entropy, y, weight)
         y = labels_of_classes(y, loss=loss)
         labels = prepare_labels(y, loss=loss, outputs=size, dtype=torch.float64)
         return cls(loss, labels, weight)
@@ -78,3 +86,8 @@ class LossOverSamples:
                 "sample, for example torch.nn.CrossEntropyLoss(reduction='none')."
             )
         return losses
+
+
+def _soft_cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    """−Σ_j p_j log softmax_j of every sample, (n,)."""
+    return functional.cross_entropy(outputs, labels.to(outputs.dtype), reduction="none")

@@ -1,4 +1,4 @@
-"""What a Lanczos run knows of the largest eigenvalue of a symmetric matrix that need not be definite."""
+"""What a Lanczos run knows of the largest eigenvalues of a symmetric matrix that need not be definite."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from undertow.jacobian.tridiagonal import LanczosMatrix
 
-__all__ = ["RitzValues"]
+__all__ = ["RitzValues", "top_of_two"]
 
 
 class RitzValues:
@@ -45,7 +45,12 @@ class RitzValues:
     @property
     def residual(self) -> Tensor:
         """‖Ax − θx‖ = b_k |y_k|, (M,): some eigenvalue of A lies that close to θ."""
-        return self._off[:, -1] * self.vectors[:, -1, -1].abs()
+        return self.residuals[:, -1]
+
+    @property
+    def residuals(self) -> Tensor:
+        """The same of every Ritz value, (M, k)."""
+        return self._off[:, -1, None] * self.vectors[:, -1].abs()
 
     def log_polynomial(self, point: Tensor) -> Tensor:
         """log p_k at one point per matrix, (M,); −∞ where it is not beyond θ."""
@@ -65,3 +70,12 @@ class RitzValues:
     @cached_property
     def _shifted(self) -> LanczosMatrix:
         return LanczosMatrix(self._diagonal + self._shift[:, None], self._off)
+
+
+def top_of_two(first: Tensor, second: Tensor, between: Tensor) -> Tensor:
+    """The largest eigenvalue of [[a, c], [c, b]].
+
+    >>> top_of_two(torch.tensor(0.0), torch.tensor(3.0), torch.tensor(2.0))
+    tensor(4.)
+    """
+    return (first + second) / 2 + torch.hypot((first - second) / 2, between)

@@ -76,7 +76,9 @@ class TrainingSection(Section):
             loss. Losses that are recorded, and ``stop_below``, are those of the labels without it.
         stop_below: Training ends, for each network by itself, once log₁₀ of the mean loss over all of the training set
             is at most this: -20 is a loss of 10^-20. It is looked at after every epoch that is kept, and where steps
-            are few in an epoch, after every eighth step or so. ``epochs`` stays the most that are made.
+            are few in an epoch, after every ``look_every`` steps or so. ``epochs`` stays the most that are made.
+        look_every: Steps, at least, between two such looks, each of which passes over the training set. Where a step
+            lowers the loss by much, eight of them go past ``stop_below`` by much: 1 stops at the first that is there.
         batch_statistics_epochs: Of a network given in train mode, the first epochs whose steps normalise by their batch
             and move BatchNorm's running statistics; later steps take those as they then are. That is what a loop does
             which calls ``eval()`` to measure after an epoch and never ``train()`` again. None: all epochs.
@@ -97,6 +99,7 @@ class TrainingSection(Section):
         "log_below": None,
         "label_noise": 0.0,
         "stop_below": None,
+        "look_every": 8,
         "batch_statistics_epochs": None,
         "compiled": False,
         "coordinates": "inputs",
@@ -120,6 +123,7 @@ class TrainingSection(Section):
     log_below: Real | None = None
     label_noise: NonNegative = 0.0
     stop_below: Annotated[float, Field(strict=True, ge=-1e6, le=1e3)] | None = None
+    look_every: Count = 8
     batch_statistics_epochs: Count | None = None
     compiled: Switch = False
     coordinates: Literal["inputs", "span"] = "inputs"

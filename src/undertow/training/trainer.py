@@ -25,7 +25,6 @@ from undertow.training.updates import Updates
 __all__ = ["Trainer"]
 
 _LOOK_EVERY = 256  # steps between two questions to the device whether a member diverged
-_LOOK_AT_LOSS = 8  # steps, at least, between two looks at the loss of the whole training set
 _HOPE_EVERY = {"cpu": 1, "cuda": 32}  # and whether a try has become hopeless for all
 
 
@@ -140,7 +139,7 @@ class Trainer:
     @property
     def look_every(self) -> int:
         """Steps between two looks at the whole training set's loss: an epoch, or several where they are short."""
-        return self._batches.per_epoch * -(-_LOOK_AT_LOSS // self._batches.per_epoch)
+        return self._batches.per_epoch * -(-self._recipe.look_every // self._batches.per_epoch)
 
     def members(self) -> list[MemberState]:
         """Status, step and, where it diverged, the reason, for every member."""

@@ -8,9 +8,10 @@ import polars
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.panels import labelled
+from undertow.studies.kit.exact_tests import median_interval
 from undertow.studies.kit.readings import stacked
 from undertow.studies.kit.statements import Figures
-from undertow.studies.other_biases.diagonal.claims import between_ends
+from undertow.studies.other_biases.diagonal.claims import between_ends, change
 
 __all__ = ["FIGURES"]
 
@@ -46,4 +47,30 @@ def radii(frame: polars.DataFrame) -> altair.TopLevelMixin:
         own_y=True,
         title="Diagonal networks",
         size=(280, 180),
+    ).draw(both)
+
+
+@FIGURES.add("diagonal-time", "When the attacker is swapped, by the scale of the start")
+def times(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """ηλ·steps at the change against log α, a line for each sparsity, beside the theory's log α."""
+    log_start = polars.col("start").log()
+    found = (
+        change(frame)
+        .drop_nulls("value")
+        .with_columns(
+            log_start=log_start,
+            value=polars.col("value") * log_start,
+            curve=polars.format("k = {}", polars.col("k")),
+        )
+    )
+    theory = found.with_columns(value=log_start, curve=polars.lit("theory: log α"))
+    both = polars.concat([found, theory])
+    return LinePlot(
+        x="log_start",
+        x_axis=Axis("log α", ticks="data", form=".2f"),
+        y="ηλ·steps at the change",
+        colour="curve",
+        points=True,
+        interval=median_interval,
+        title="Diagonal networks",
     ).draw(both)

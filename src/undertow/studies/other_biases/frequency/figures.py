@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import altair
 import polars
 
 from undertow.drawing.axis import Axis
+from undertow.drawing.heat_map import HeatMap
 from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.exact_tests import median_interval
 from undertow.studies.kit.readings import after_training, measured
@@ -40,6 +43,26 @@ def over_training(frame: polars.DataFrame, what: str) -> altair.TopLevelMixin:
         rules=[LEARNED],
         title=what,
     ).draw(table.with_columns(amplitudes=_AMPLITUDES))
+
+
+@FIGURES.add("frequency-map", "When every frequency is learned: what is left of it, by step")
+def as_map(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """A row for each frequency, a column for each of a dozen steps, as equal as can be in their logarithm."""
+    table = of_frequencies(measured(frame, "frequency-residuals"), "residual").filter(polars.col("step") > 0)
+    steps = sorted(table["step"].unique().to_list())
+    wanted = [steps[0] * (steps[-1] / steps[0]) ** (place / 11) for place in range(12)]
+    shown = sorted({min(steps, key=lambda step: abs(math.log(step / each))) for each in wanted})
+    return HeatMap(
+        x="step",
+        y="k",
+        y_title="frequency k",
+        domain=(0.0, 1.0),
+        number=".1f",
+        column="amplitudes",
+        cell=(34, 24),
+        letters=10,
+        title="Residual of every frequency",
+    ).draw(table.filter(polars.col("step").is_in(shown)).with_columns(amplitudes=_AMPLITUDES))
 
 
 @FIGURES.add("frequency-noise", "Share of every frequency that noise on the weights leaves")

@@ -8,11 +8,11 @@ import polars
 
 from undertow.core.errors import InputError
 from undertow.studies.kit.claim import Finding
-from undertow.studies.kit.per_seed import by_value, mean, slopes, verdict
-from undertow.studies.kit.readings import compared, measured, present
-from undertow.studies.kit.statements import Claims
+from undertow.studies.kit.per_seed import by_value, mean, per_seed, slopes, verdict
+from undertow.studies.kit.readings import after_training, compared, measured, present
+from undertow.studies.kit.statements import Claims, PublishedNumbers
 
-__all__ = ["CLAIMS", "FITTED", "GENERALISES", "HALF", "ON_IMAGES", "jumps"]
+__all__ = ["CLAIMS", "FITTED", "GENERALISES", "HALF", "ON_IMAGES", "PUBLISHED", "jumps"]
 
 _AXES, step, value = (
     ["weight_decay", "gain", "learning_rate", "seed"],
@@ -33,6 +33,7 @@ about_transformer = CLAIMS.on(
     hindsight="rate, decay and start were chosen on two to four starts",
 )
 through_jump = partial(CLAIMS.add, figure="grokking-through")
+PUBLISHED = PublishedNumbers("Liu et al. 2023", parts=("grokking-published",))
 
 
 def jumps(frame: polars.DataFrame, *, generalises: float = GENERALISES) -> polars.DataFrame:
@@ -221,3 +222,15 @@ def _usual(table: polars.DataFrame) -> polars.DataFrame:
         if name in table.columns:
             table = table.filter(polars.col(name) == end)
     return table
+
+
+@PUBLISHED.add("steps to 90 % of the other pairs", "100 % at epoch 111 to 143", "the quick setting")
+def steps_to_generalise(frame: polars.DataFrame) -> list[float | None]:
+    """Per seed; null: not within the steps."""
+    return per_seed(jumps(frame), "generalises")
+
+
+@PUBLISHED.add("accuracy on the other pairs after 200 steps", "1.00", "the quick setting")
+def accuracy_at_last(frame: polars.DataFrame) -> list[float | None]:
+    """Per seed."""
+    return per_seed(after_training(frame, "late-generalisation", "unseen"))

@@ -38,6 +38,12 @@ def _setting(table: polars.DataFrame) -> polars.DataFrame:
     "grokking", "Accuracy on the pairs seen and on the others over training", what="Addition mod p, AdamW"
 )
 @FIGURES.add(
+    "grokking-published",
+    "The same in the quick setting to the letter, p = 113",
+    parts=("grokking-published",),
+    what="Addition mod 113, AdamW",
+)
+@FIGURES.add(
     "grokking-transformer",
     "The same of a transformer",
     parts=("grokking-transformer",),

@@ -1,4 +1,4 @@
-"""Modular addition by five trainings, and images: with AdamW or gradient descent, with and without weight decay."""
+"""Modular addition by six trainings, and images: with AdamW or gradient descent, with and without weight decay."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from undertow.studies.kit.study import Part, Scale
 __all__ = ["PARTS"]
 
 _HE = 2**0.5
+_DEFAULT = 3**-0.5  # of PyTorch's start
 _SEEDS = list(range(10))
 _SIZES = by_scale(
     p=(17, 37, 113),
@@ -24,6 +25,15 @@ _SIZES = by_scale(
     beside_every=(120, 100, 300),
     count=(1, 4, 4),
     certify=(False, True, False),  # a proof with 113 classes takes longer than the training
+)
+_PUBLISHED = by_scale(
+    p=(11, 113, 113),
+    share=(0.7, 0.4, 0.4),
+    width=(30, 200, 200),
+    rate=(0.05, 0.05, 0.05),
+    decay=(3.0, 3.0, 3.0),
+    epochs=(60, 200, 200),
+    every=(20, 10, 10),
 )
 _TRANSFORMER = by_scale(
     p=(7, 23, 113),
@@ -91,8 +101,8 @@ def _perceptron(layers: int, width: int, gain: float) -> dict[str, Any]:
     return {"name": "mlp", "widths": [width] * layers, "init": {"name": "fan-in", "gain": gain}}
 
 
-def _adamw(decay: float) -> dict[str, Any]:
-    return {"name": "adamw", "beta2": 0.98, "weight_decay": decay}
+def _adamw(decay: float, beta2: float = 0.98) -> dict[str, Any]:
+    return {"name": "adamw", "beta2": beta2, "weight_decay": decay}
 
 
 @only_in("paper")
@@ -105,6 +115,16 @@ def quick(scale: Scale) -> dict[str, Any]:
     return _and_radii(
         settings, "activation1", count=size.count, every=size.beside_every, certify=size.certify
     )
+
+
+@only_in("paper")
+def published(scale: Scale) -> dict[str, Any]:
+    """The quick setting to the letter: p = 113, 40 % of the pairs, 200-200, from PyTorch's own start."""
+    size = _PUBLISHED[scale]
+    model = {**_perceptron(2, size.width, _DEFAULT), "bias": True}
+    model["init"] = {**model["init"], "bias": _DEFAULT}
+    training = {"optimizer": _adamw(size.decay, 0.99)}
+    return _addition(size, model, training, {"weight_decay": [size.decay]})
 
 
 @only_in("paper")
@@ -164,6 +184,7 @@ def images(scale: Scale) -> dict[str, Any]:
 
 PARTS: dict[str, Part] = {
     "grokking": quick,
+    "grokking-published": published,
     "grokking-transformer": transformer,
     "grokking-descent": descent,
     "grokking-without-decay": without_decay,
