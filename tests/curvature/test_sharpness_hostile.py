@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from tests.curvature.curvature_cases import dense_hessian
 from undertow.core.errors import InputError, ModelError
 from undertow.core.status import Status
+from undertow.curvature.curvature_products import CurvatureMatrix
 from undertow.curvature.hessian_sharpness import sharpness, sharpness_batched
 
 Problem = tuple[nn.Module, Tensor, Tensor, Any]
@@ -192,7 +193,7 @@ def test_weight_normalisation_is_differentiated_twice_correctly(name: str) -> No
 
 @pytest.mark.parametrize("chunk", [1, 7, 29, 30, 31])
 @pytest.mark.parametrize("matrix", ["hessian", "gauss-newton"])
-def test_where_the_samples_are_cut_does_not_matter(chunk: int, matrix: str) -> None:
+def test_where_the_samples_are_cut_does_not_matter(chunk: int, matrix: CurvatureMatrix) -> None:
     torch.manual_seed(0)
     net, (x, y) = mlp(6, 9, 3), points()
     whole = sharpness(net, x, y, loss="cross-entropy", matrix=matrix, method="krylov")

@@ -84,7 +84,7 @@ def test_attention_has_the_gradient_of_finite_differences(penalty: Penalty) -> N
         moved.load_state_dict(net.state_dict())
         with torch.no_grad():
             for p, s in zip(moved.parameters(), shift, strict=True):
-                p += sign * s
+                p.add_(s, alpha=sign)
         ends.append(taken(penalty, moved, x)[0])
     slope = torch.stack([(g * s).sum() for g, s in zip(gradients, shift, strict=True)]).sum().item()
     # Vectors that have not settled to the last digit move with the weights, too.
