@@ -54,17 +54,12 @@ def radii(frame: polars.DataFrame) -> altair.TopLevelMixin:
 def times(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """ηλ·steps at the change against log α, a line for each sparsity, beside the theory's log α."""
     log_start = polars.col("start").log()
-    found = (
-        change(frame)
-        .drop_nulls("value")
-        .with_columns(
-            log_start=log_start,
-            value=polars.col("value") * log_start,
-            curve=polars.format("k = {}", polars.col("k")),
-        )
+    table = change(frame).with_columns(log_start=log_start)
+    found = table.with_columns(
+        value=polars.col("value") * log_start, curve=polars.format("k = {}", polars.col("k"))
     )
-    theory = found.with_columns(value=log_start, curve=polars.lit("theory: log α"))
-    both = polars.concat([found, theory])
+    theory = table.with_columns(value=log_start, curve=polars.lit("theory: log α"))
+    both = polars.concat([found, theory]).drop_nulls("value")  # a network that has not changed has no time
     return LinePlot(
         x="log_start",
         x_axis=Axis("log α", ticks="data", form=".2f"),
