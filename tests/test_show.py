@@ -123,7 +123,7 @@ def test_claims_in_short(tmp_path: Path, show: Show) -> None:
     assert "stable-rank claims (paper, smoke): " in out
     assert any(line.startswith("  ✓ R-a.order") for line in out.splitlines())
     found = json.loads(show(runs, "--json")[1])
-    assert sum(found["verdicts"].values()) == 5
+    assert sum(found["verdicts"].values()) == 6
 
 
 def test_a_sparkline_shows_change_not_rounding() -> None:

@@ -102,7 +102,7 @@ def test_verdicts_are_the_ledgers(tmp_path: Path) -> None:
     assert told["note"] == ""
     expected = json.loads(json.dumps(plain([entry.row() for entry in ledger(store)])))
     assert told["rows"] == expected
-    assert len(expected) == 5
+    assert len(expected) == 6
 
 
 def test_verdicts_are_computed_only_when_trials_have_changed(

@@ -172,7 +172,10 @@ def test_a_part_without_its_data_says_which_and_whence(
     assert "neuroblastoma" not in STUDY.settings("smoke", "paper")
 
 
-def test_patients_lost_from_sight_can_be_put_into_either_class(data_folder: Path) -> None:  # noqa: ARG001
+def test_patients_lost_from_sight_can_be_put_into_either_class(
+    data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERTOW_DATA", str(data_folder))
     whole = STUDY.grids("smoke", "paper", parts=["main", "dlbcl"])
     main, patients = with_outcome(whole, "event-free")
     assert main == whole[0]
