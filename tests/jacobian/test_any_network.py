@@ -373,8 +373,10 @@ def test_radii_of_tokens_are_in_the_space_of_their_embedding_each_with_its_own_m
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MeasuredElsewhere)
         y = net(tokens, mask)["logits"].argmax(1)
-        found = ut.robustness(net, tokens[:3], y[:3], extras={"mask": mask[:3]}, shorten=False)
-        alone = ut.robustness(net, tokens[1:2], y[1:2], extras={"mask": mask[1:2]}, shorten=False)
+        found = ut.robustness(net, tokens[:3], y[:3], extras={"mask": mask[:3]}, shorten=False, refine=False)
+        alone = ut.robustness(
+            net, tokens[1:2], y[1:2], extras={"mask": mask[1:2]}, shorten=False, refine=False
+        )
     assert found.examples.shape == (3, 5, 6)
     assert bool((found.attacked > 0).all())
     torch.testing.assert_close(found.attacked[1:2], alone.attacked)
