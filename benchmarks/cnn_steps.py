@@ -3,6 +3,7 @@
     python benchmarks/cnn_steps.py                        MNIST's sizes, batch 100: float32, compiled, TF32, both
     python benchmarks/cnn_steps.py --members 1 5 10 --variants float32 compiled
     python benchmarks/cnn_steps.py --kernels 30           what one step consists of, on the device
+    python benchmarks/cnn_steps.py --variants compiled --tries 3      and what a try does: an epoch, then the whole loss
     python benchmarks/cnn_steps.py --device cpu --samples 400 --steps 4 --variants float32      to see that it runs
 
 Images are random: the time of a step does not depend on them. Steps follow the loss-based rate, as in the study. Before
@@ -117,6 +118,29 @@ def plain_time(name: str, options: argparse.Namespace) -> float:
         )
 
 
+def show_tries(made: Trainer, options: argparse.Namespace, milliseconds: float) -> None:
+    """How long tries take that are made to their end, and which of it is the loss over all images."""
+    made.run_epoch()
+    made.wait()
+    made.spared, first, began = 0, made.step, time.perf_counter()
+    for _ in range(options.tries):
+        made.run_epoch()
+    made.wait()
+    whole = (time.perf_counter() - began) / options.tries
+    steps = (made.step - first - made.spared) / options.tries
+    made._step.log_loss()
+    made.wait()
+    began = time.perf_counter()
+    for _ in range(5):
+        made._step.log_loss()
+    made.wait()
+    loss = (time.perf_counter() - began) / 5
+    print(
+        f"  a try takes {whole:.3f} s: {steps:.0f} steps {steps * milliseconds / 1e3:.3f}, the loss {loss:.3f}",
+        flush=True,
+    )
+
+
 def farthest(ours: nn.Module, theirs: nn.Module) -> float:
     """The largest difference of two networks' weights, relative to the largest weight of their tensor."""
     pairs = zip(*(map(torch.detach, net.parameters()) for net in (ours, theirs)), strict=True)
@@ -169,6 +193,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=60_000)
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--kernels", type=int, default=0, help="list so many kernels of a step")
+    parser.add_argument("--tries", type=int, default=0, help="time so many tries of the loss-based rule")
     options = parser.parse_args()
     print(f"{options.device}, torch {torch.__version__}")
     compare(options)
@@ -185,6 +210,8 @@ def main() -> None:
                 f"{name:20} {members:3} networks  {found:7.3f} ms a step  {found / first:5.2f} × the first",
                 flush=True,
             )
+            if options.tries:
+                show_tries(made, options, found)
         if options.kernels:
             show_kernels(options, name)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -85,3 +87,32 @@ def test_only_several_compiled_chains_of_convolutions_are_branches() -> None:
         nn.Sequential(nn.Unflatten(1, (1, 6, 6)), nn.Conv2d(1, 2, 3, stride=2), nn.Flatten()) for _ in two
     ]
     assert isinstance(stack_networks(strided, faster=True, **how), MappedNetworks)
+
+
+@pytest.mark.parametrize("samples", [8, 9, 15, 16, 17])
+def test_logits_of_many_samples_are_those_of_a_few(samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("undertow.training.mapped._ROUND", 4)
+    monkeypatch.setattr("undertow.training.mapped._MOST_PATCHES", 8 * 6 * 6 * 9)  # eight samples' patches
+    networks = [network(seed) for seed in range(3)]
+    how: dict[str, Any] = {"frozen": [], "dtype": torch.float64, "device": torch.device("cpu")}
+    x = torch.rand(samples, 36, dtype=torch.float64)
+    passes: list[int] = []
+    ours = BranchedNetworks(networks, **how)
+    for one in ours._one:
+        monkeypatch.setattr(one, "_glance", noted(one._glance, passes))
+    expected = MappedNetworks(networks, **how).logits(x)
+    torch.testing.assert_close(ours.logits(x), expected)
+    torch.testing.assert_close(torch.stack([net(x) for net in map(doubled, networks)]), expected)
+    assert passes == [8] * -(-samples // 8) * 3
+
+
+def doubled(net: nn.Module) -> nn.Module:
+    return copy.deepcopy(net).double()
+
+
+def noted(function: Callable[..., torch.Tensor], passes: list[int]) -> Callable[..., torch.Tensor]:
+    def call(weights: Any, x: torch.Tensor) -> torch.Tensor:
+        passes.append(x.shape[1])
+        return function(weights, x)
+
+    return call

@@ -18,9 +18,9 @@ from torch.nn import functional
 from undertow.core.networks import is_unmodified
 from undertow.core.patches import patch_rows
 
-__all__ = ["convolved", "stacked_chain"]
+__all__ = ["convolved", "patch_numbers", "stacked_chain"]
 
-_MOST = 2**23  # numbers in the patches of one member's batch
+_MOST = 2**23  # numbers in the patches of one member's batch, where gradients are wanted too
 _SAMPLEWISE = (nn.Unflatten, nn.Flatten, nn.ReLU, nn.LeakyReLU, nn.GELU, nn.MaxPool2d, nn.AvgPool2d)
 """Modules without parameters that treat every sample alike, so that members' samples may follow each other."""
 
@@ -84,13 +84,15 @@ def _gathered(spread: Tensor) -> Tensor:
     return total
 
 
-def convolved(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def convolved(x: Tensor, weight: Tensor, bias: Tensor | None, *, most: int | None = None) -> Tensor:
     """ "Same" convolutions of x (M, N, C, H, W) with each member's weights (M, O, C, k, k), bias (M, O).
+
+    As products, where a member's patches are no more than ``most`` numbers.
 
     >>> convolved(torch.ones(2, 1, 1, 3, 3), torch.ones(2, 1, 1, 3, 3), None)[1, 0, 0, 1].tolist()
     [6.0, 9.0, 6.0]
     """
-    if x[0].numel() * weight.shape[3] ** 2 <= _MOST:
+    if x[0].numel() * weight.shape[3] ** 2 <= (_MOST if most is None else most):
         found: Tensor = _PatchProduct.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         return found
     biases = [None] * len(x) if bias is None else bias.unbind(0)
@@ -98,10 +100,13 @@ def convolved(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return torch.stack([functional.conv2d(*each, padding="same") for each in members])
 
 
-def stacked_chain(network: nn.Module) -> Callable[[Mapping[str, Tensor], Tensor], Tensor] | None:
+def stacked_chain(
+    network: nn.Module, *, most: int | None = None
+) -> Callable[[Mapping[str, Tensor], Tensor], Tensor] | None:
     """A function of stacked weights (M, …) by name and samples (M, N, …), with the networks' outputs (M, N, …).
 
     Of a chain of convolutions of stride 1 with "same" padding and of what treats every sample alike; else None.
+    ``most`` is that of ``convolved``.
 
     >>> net = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
     >>> weights = {name: torch.stack([weight] * 2) for name, weight in net.named_parameters()}
@@ -119,12 +124,27 @@ def stacked_chain(network: nn.Module) -> Callable[[Mapping[str, Tensor], Tensor]
         members, samples = x.shape[:2]
         for name, module in modules:
             if isinstance(module, nn.Conv2d):
-                x = convolved(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+                x = convolved(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"), most=most)
             else:
                 x = module(x.flatten(0, 1)).unflatten(0, (members, samples))
         return x
 
     return outputs
+
+
+def patch_numbers(network: nn.Module, sample: Tensor) -> int:
+    """How many numbers the patches of one sample, given as (1, …), are in the layer where they are most.
+
+    >>> patch_numbers(nn.Sequential(nn.Conv2d(2, 4, 3, padding=1)), torch.zeros(1, 2, 5, 5))  # 2 · 5 · 5 · 3 · 3
+    450
+    """
+    largest = 0
+    with torch.no_grad():
+        for module in network.children():
+            if isinstance(module, nn.Conv2d):
+                largest = max(largest, sample.numel() * module.kernel_size[0] ** 2)
+            sample = module(sample)
+    return largest
 
 
 def _is_same(layer: nn.Module) -> bool:

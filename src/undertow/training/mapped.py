@@ -13,7 +13,7 @@ from undertow.core.compiling import compiled
 from undertow.core.errors import ModelError
 from undertow.core.members import convolves, one_after_another, over_members
 from undertow.core.networks import is_unmodified
-from undertow.core.patch_convolution import stacked_chain
+from undertow.core.patch_convolution import patch_numbers, stacked_chain
 from undertow.core.weight_gradients import first_weight_gradients
 from undertow.training.ensemble import Ensemble
 from undertow.training.stacked import DenseLayer, StackedLayers, dense_layers
@@ -22,6 +22,8 @@ __all__ = ["MappedNetworks", "is_patch_chain"]
 
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 _DROPOUTS = (nn.modules.dropout._DropoutNd,)
+_MOST_PATCHES = 2**27  # numbers in the patches of a pass that keeps nothing for gradients
+_ROUND = 500  # such a pass takes a multiple of so many samples
 
 
 class MappedNetworks(Ensemble):
@@ -67,6 +69,10 @@ class MappedNetworks(Ensemble):
         self._recorded_trained = [name for name in self.trained if name in set(self._recorded_names)]
         chain = stacked_chain(head) if faster else None
         self._chain = None if chain is None else compiled(chain)
+        self._head = head
+        glance = None if chain is None else stacked_chain(head, most=_MOST_PATCHES)
+        self._glance = None if glance is None else compiled(glance)
+        self._at_once: int | None = None
         apart = self._chain is None and (self.batch_statistics or convolved)
         self._each = one_after_another(head, faster=faster) if apart else None
 
@@ -97,7 +103,28 @@ class MappedNetworks(Ensemble):
 
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
-        return self.outputs(self.weights, x, own=False)
+        """Logits (M, B, k) of samples (B, …); of many by the compiled products of patches, where there are such."""
+        size = 0 if self._glance is None else self._glance_size(x[:1])
+        if not 0 < size <= len(x):
+            return self.outputs(self.weights, x, own=False)
+        # One size, which is compiled once: the last pass takes some samples again that the one before had.
+        starts = [*range(0, len(x) - size, size), len(x) - size]
+        parts = [self._logits_at_once(x[start : start + size]) for start in starts]
+        parts[-1] = parts[-1][:, size * len(starts) - len(x) :]
+        return torch.cat(parts, dim=1)
+
+    def _glance_size(self, sample: Tensor) -> int:
+        if self._at_once is None:
+            self._at_once = _MOST_PATCHES // patch_numbers(self._head, sample) // _ROUND * _ROUND
+        return self._at_once
+
+    def _logits_at_once(self, x: Tensor) -> Tensor:
+        assert self._glance is not None, "only where there are compiled products"
+        own = {name: self.weights[name] for name in self._recorded_names}
+        found = self._glance(own, x.expand(self.size, *x.shape))
+        if self._tail is None:
+            return found
+        return self._tail.forward(found.transpose(1, 2))[0].transpose(1, 2)
 
     def forward(self, x: Tensor, *, own: bool) -> tuple[Tensor, _Kept]:
         recorded = self._recorded_in_train_mode if self.batch_statistics else self._recorded
