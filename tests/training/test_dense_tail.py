@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from undertow.models import cnn
 from undertow.training import mapped
 from undertow.training.mapped import _before_dense
+from undertow.training.stacked import _by_pieces
 from undertow.training.stacking import stack_networks
 
 
@@ -70,3 +71,11 @@ def test_what_has_no_such_layers_is_left_whole() -> None:
         hooked,
     ):
         assert _before_dense(net) == (net, [])
+
+
+def test_a_product_by_pieces_is_the_product() -> None:
+    draw = torch.Generator().manual_seed(0)
+    weight = torch.randn(10, 1024, generator=draw, dtype=torch.float64)
+    h = torch.randn(7, 1024, generator=draw, dtype=torch.float64)
+    torch.testing.assert_close(_by_pieces(weight, h.T), weight @ h.T, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(_by_pieces(weight, h.T.contiguous()), weight @ h.T, rtol=1e-12, atol=1e-12)

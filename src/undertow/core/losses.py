@@ -32,10 +32,12 @@ from undertow.core.errors import InputError, nearest
 
 __all__ = [
     "Loss",
+    "each_log_loss",
     "each_loss",
     "gaps",
     "labels_of_classes",
     "log_loss_gradient",
+    "log_loss_of_ignorance",
     "log_loss_with_gradient",
     "log_mean_loss",
     "loss_gradient",
@@ -131,8 +133,28 @@ def log_mean_loss(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
     """
     if loss == "square":
         return mean_loss(logits.double(), y, loss).log()
-    log_losses = _log_loss(gaps(logits.double(), y, loss), loss)
+    log_losses = each_log_loss(logits, y, loss)
     return torch.logsumexp(log_losses, dim=-1) - math.log(log_losses.shape[-1])
+
+
+def each_log_loss(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:
+    """Natural logarithm of the loss of every sample, shape (…, N), in float64 and exact as ``log_mean_loss`` is.
+
+    >>> each_log_loss(torch.tensor([[2028.0], [-1.0]]), torch.tensor([1.0, 1.0]), "exponential").tolist()
+    [-2028.0, 1.0]
+    """
+    if loss == "square":
+        return each_loss(logits.double(), y, loss).log()
+    return _log_loss(gaps(logits.double(), y, loss), loss)
+
+
+def log_loss_of_ignorance(loss: Loss, outputs: int) -> float:
+    """Natural logarithm of the loss where all logits are zero, as the rate rules know it.
+
+    >>> math.isclose(math.exp(log_loss_of_ignorance("cross-entropy", 10)), math.log(10))
+    True
+    """
+    return 0.0 if loss == "exponential" else math.log(math.log(max(outputs, 2)))
 
 
 def log_loss_gradient(logits: Tensor, y: Tensor, loss: Loss) -> Tensor:

@@ -13,6 +13,7 @@ from torch.func import functional_call, vmap
 from undertow.core.compiling import compiled
 
 __all__ = [
+    "Aside",
     "convolves",
     "first_unlike",
     "mostly_convolves",
@@ -139,6 +140,52 @@ def side_by_side(calls: Sequence[Callable[[], Found]], *, like: Tensor) -> list[
     for stream in streams[: len(calls)]:
         here.wait_stream(stream)
     return results
+
+
+class Aside:
+    """What nothing waits for until the end of a step: on a GPU, in a graph that is being captured, a branch of it.
+
+    Elsewhere it is done at once. Tensors that a call reads must not be written on the present stream before ``wait``.
+
+    >>> aside, total = Aside(torch.zeros(1)), torch.zeros(1)
+    >>> aside.do(lambda: total.add_(2))
+    >>> aside.wait(), total.item()
+    (None, 2.0)
+    """
+
+    def __init__(self, like: Tensor) -> None:
+        capturing = like.is_cuda and torch.cuda.is_current_stream_capturing()
+        self._here = torch.cuda.current_stream(like.device) if capturing else None
+        self._stream = None if self._here is None else _beside(self._here)
+        self._calls: list[
+            Callable[[], object]
+        ] = []  # with their tensors, whose memory none else may take meanwhile
+
+    def do(self, call: Callable[[], object]) -> None:
+        """Do it after all that has been asked of the present stream so far."""
+        if self._stream is None or self._here is None:
+            call()
+            return
+        self._stream.wait_stream(self._here)
+        with torch.cuda.stream(self._stream):
+            call()
+        self._calls.append(call)
+
+    def wait(self) -> None:
+        """Whatever comes next on the present stream comes after it."""
+        if self._stream is not None and self._here is not None and self._calls:
+            self._here.wait_stream(self._stream)
+        self._calls.clear()
+
+
+_BESIDE: dict[int, torch.cuda.Stream] = {}
+
+
+def _beside(stream: torch.cuda.Stream) -> torch.cuda.Stream:
+    """The stream that goes with this one."""
+    if stream.cuda_stream not in _BESIDE:
+        _BESIDE[stream.cuda_stream] = torch.cuda.Stream(stream.device)  # type: ignore[no-untyped-call]
+    return _BESIDE[stream.cuda_stream]
 
 
 def _apart(stacked: State, members: int) -> list[dict[str, Tensor]]:

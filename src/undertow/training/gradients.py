@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor
 
-from undertow.core.losses import Loss, log_loss_with_gradient, log_mean_loss, loss_with_gradient
+from undertow.core.losses import (
+    Loss,
+    each_log_loss,
+    log_loss_with_gradient,
+    log_mean_loss,
+    loss_with_gradient,
+)
 from undertow.training.adversarial import AdversarialTraining, worst_nearby
 from undertow.training.ensemble import Ensemble
 from undertow.training.penalised import PenaltyGradients
@@ -145,6 +151,16 @@ class BatchGradients:
             log_mean = log_mean_loss(logits, labels, self._loss)
             log_sums.append(log_mean + math.log(part.stop - part.start))
         return torch.logsumexp(torch.stack(log_sums), dim=0) - math.log(samples)
+
+    def each_log_loss(self, x: Tensor, y: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Natural log of every loss, (M, N) float64, of samples (N, …) that all members share, or of these ``rows``."""
+        if rows is not None:
+            x, y = x[rows], y[rows]
+        most = self._ensemble.room_without_gradients * self._largest
+        found = [
+            each_log_loss(self._ensemble.logits(x[part]), y[part], self._loss) for part in parts(len(x), most)
+        ]
+        return torch.cat(found, dim=1)
 
     def _own(self, y: Tensor) -> tuple[bool, int]:
         """Whether each member has its own samples, and how many there are."""

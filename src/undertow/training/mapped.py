@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from undertow.core.compiling import compiled
 from undertow.core.errors import ModelError
-from undertow.core.members import convolves, one_after_another, over_members
+from undertow.core.members import Aside, convolves, one_after_another, over_members
 from undertow.core.networks import is_unmodified
 from undertow.core.patch_convolution import patch_numbers, stacked_chain
 from undertow.core.weight_gradients import first_weight_gradients
@@ -136,15 +136,18 @@ class MappedNetworks(Ensemble):
 
     def backward(self, kept: _Kept, slopes: Tensor, *, onto: Mapping[str, Tensor]) -> None:
         found, trained, dense = kept
+        aside = Aside(slopes)
         if self._tail is not None and dense is not None:
-            below = self._tail.backward(dense, slopes.transpose(1, 2), onto=onto, through=bool(trained))
+            below = self._tail.backward(
+                dense, slopes.transpose(1, 2), onto=onto, through=bool(trained), aside=aside
+            )
             slopes = below.transpose(1, 2)
-        if not trained:
-            return
-        places = [onto[name] for name in self._recorded_trained]
-        if self._each is not None:
-            places = [place[member] for member in range(self.size) for place in places]
-        torch._foreach_add_(places, torch.autograd.grad(found, trained, slopes))
+        if trained:
+            places = [onto[name] for name in self._recorded_trained]
+            if self._each is not None:
+                places = [place[member] for member in range(self.size) for place in places]
+            torch._foreach_add_(places, torch.autograd.grad(found, trained, slopes))
+        aside.wait()
 
     def _recorded_in_train_mode(self, x: Tensor, *, own: bool) -> tuple[Tensor, list[Tensor]]:
         for module in self._in_train_mode:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from undertow.core.members import over_members
+from undertow.core.members import Aside, over_members
 from undertow.core.networks import NotAChain, read_dense
 from undertow.training.elementwise_gradients import ElementwiseActivation, elementwise_gradient
 from undertow.training.ensemble import Ensemble
@@ -17,6 +18,8 @@ from undertow.training.ensemble import Ensemble
 __all__ = ["DenseLayer", "StackedLayers", "StackedMLP", "dense_layers"]
 
 _LARGE = 2**20
+_FEW = 32  # outputs, for which a GPU's product is cut along the inputs
+_PIECE = 64
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,12 @@ class StackedLayers:
         *,
         onto: Mapping[str, Tensor],
         through: bool = False,
+        aside: Aside | None = None,
     ) -> Tensor:
-        """Add each layer's gradients to ``onto``, given those of the outputs; those of h, if they go ``through``."""
+        """Add each layer's gradients to ``onto``, given those of the outputs; those of h, if they go ``through``.
+
+        With ``aside`` the former are there once that has been waited for.
+        """
         lowest = 0 if through else self._lowest
         below = slopes
         for depth in range(len(self.layers) - 1, lowest - 1, -1):
@@ -103,7 +110,8 @@ class StackedLayers:
             if depth > lowest or through:  # before the weights change, if ``onto`` are the weights
                 below = torch.bmm(self._weights[layer.weight].transpose(1, 2), delta)
             if layer.weight in self._trained:
-                _add_outer(onto[layer.weight], delta, inputs)
+                add = partial(_add_outer, onto[layer.weight], delta, inputs)
+                add() if aside is None else aside.do(add)
             if layer.bias is not None and layer.bias in self._trained:
                 onto[layer.bias].add_(delta.sum(dim=2))
         return below
@@ -113,6 +121,8 @@ class StackedLayers:
         weight = self._weights[layer.weight]
         if h.dim() == 2:
             z = (weight.flatten(0, 1) @ h).view(len(weight), layer.width, h.shape[1])
+        elif _is_flat(weight):
+            z = _by_pieces(weight[0], h[0]).unsqueeze(0)
         elif _are_large(weight):
             z = torch.stack([own @ columns for own, columns in zip(weight, h, strict=True)])
         else:
@@ -173,6 +183,19 @@ class StackedMLP(Ensemble):
 def _are_large(weight: Tensor) -> bool:
     """Whether several products with these (M, out, in) take a GPU less time one by one, each cut along the inputs."""
     return len(weight) > 1 and weight[0].numel() >= _LARGE
+
+
+def _is_flat(weight: Tensor) -> bool:
+    """Whether one network's (1, out, in) has so few rows that a GPU's product would be few long sums."""
+    few = len(weight) == 1 and weight.shape[1] <= _FEW
+    return few and weight.is_cuda and weight.shape[2] >= 8 * _PIECE and weight.shape[2] % _PIECE == 0
+
+
+def _by_pieces(weight: Tensor, h: Tensor) -> Tensor:
+    """W h (out, B) of W (out, in) and h (in, B), as a sum of products over pieces of the inputs."""
+    pieces = weight.shape[1] // _PIECE
+    columns = weight.unflatten(1, (pieces, _PIECE)).transpose(0, 1)
+    return torch.bmm(columns, h.unflatten(0, (pieces, _PIECE))).sum(0)
 
 
 def _add_outer(onto: Tensor, delta: Tensor, inputs: Tensor) -> None:

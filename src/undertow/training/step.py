@@ -9,12 +9,15 @@ import torch
 from torch import Tensor
 
 from undertow.core.compiling import compiled
+from undertow.core.losses import log_loss_of_ignorance
 from undertow.training.attempts import Attempts
 from undertow.training.batches import Batches
 from undertow.training.directions import per_member
+from undertow.training.displaced import displaced
 from undertow.training.divergence import DivergenceWatch
 from undertow.training.ensemble import Ensemble
 from undertow.training.gradients import BatchGradients
+from undertow.training.loss_of_try import loss_of_try
 from undertow.training.loss_units import LossUnits
 from undertow.training.penalised import PenaltyGradients
 from undertow.training.rates import Constant, Horizon
@@ -51,7 +54,8 @@ class Step:
         lasting = recipe.batch_statistics_epochs
         self._statistics_until = NEVER if lasting is None else lasting * batches.per_epoch
         self._statistics = ensemble.batch_statistics
-        self._horizon = Horizon(recipe.epochs, batches.per_epoch, self._ignorance())
+        ignorance = log_loss_of_ignorance(recipe.loss, ensemble.logits(self._samples[:1]).shape[-1])
+        self._horizon = Horizon(recipe.epochs, batches.per_epoch, ignorance)
         self._base = torch.tensor(
             [r.learning_rate for r in recipes], dtype=torch.float64, device=ensemble.device
         )
@@ -69,21 +73,21 @@ class Step:
         self._penalty = self._penalty_gradients(recipes)
         self._units = self._loss_units(recipe)
         self._source = self._gradient_source(recipe, largest)
+        self._loss_of_try = loss_of_try(self._source, *batches.of(0), members=ensemble.size)
         self._enlarged = self._source.in_logs and self._units is None  # steps are −η/e^r ∇L
         if in_place is None:
             # A GPU's product adds to its target once, at the end. A CPU's adds block by block and rounds each
             # time, which shows where steps are a few units in the last place: there the gradient comes first.
             in_place = ensemble.device.type == "cuda"
-        plain = self._direction.plain and recipe.penalty is None and recipe.adversary is None
-        plain = plain and self._units is None
+        plain = self._direction.plain and self._units is None
+        plain = plain and recipe.penalty is None and recipe.adversary is None
         self._direct = (in_place or not trained) and plain and batches.size <= largest
         if self._direct:
             self._gradients = {}
         self._steps_by_logits = compiled(self._downhill) if recipe.compiled else self._downhill
         log_loss = self.log_loss()
-        self._reference = self._source.reference(
-            log_loss
-        ).clone()  # what the last step's gradient was divided by
+        # What the last step's gradient was divided by.
+        self._reference = self._source.reference(log_loss).clone()
         varies = not isinstance(self._rule, Constant) or self._enlarged or self._direction.varies
         self._sums_time = self.attempts is None and varies
         begin = log_loss.exp()
@@ -119,7 +123,13 @@ class Step:
     def settle(self) -> Tensor:
         """At the end of a try: keep the epoch or take it back; which members kept it, (M,) bool."""
         assert self.attempts is not None, "only where epochs may be taken back"
-        return self.attempts.settle(self.log_loss(), self.watch.out, self.log_rates())
+        allowed = self._rule.allowed(self.attempts.state)
+        if self._loss_of_try is None or allowed is None:
+            return self.attempts.settle(self.log_loss(), self.watch.out, self.log_rates())
+        log_loss = self._loss_of_try(allowed, self.attempts.lost)
+        kept = self.attempts.settle(log_loss, self.watch.out, self.log_rates())
+        self._loss_of_try.note(kept)
+        return kept
 
     def use_statistics_of(self, step: int) -> bool:
         """Normalise by the batch, or by the running statistics, as this step is to; whether that is news."""
@@ -147,21 +157,17 @@ class Step:
 
     def effective_rates(self) -> list[float]:
         """η of each member's last step, as if it had been −η ∇L (waits for the device)."""
-        state = {} if self.attempts is None else self.attempts.state
-        rates = (
-            self._rule.rates(self._base, (self.count - 1).clamp(min=0), state, self._horizon) * self._stretch
-        )
+        rates = self._rates_of((self.count - 1).clamp(min=0)) * self._stretch
         if self._enlarged:
             rates = torch.exp(rates.log() - self._reference)
         return rates.tolist()
 
     def log_rates(self) -> Tensor:
         """Log of the effective rate of each member's next step, (M,) float64; with ∇log L, of a loss like the last."""
-        state = {} if self.attempts is None else self.attempts.state
-        rates = self._rule.rates(self._base, self.count, state, self._horizon) * self._stretch
+        rates = self._rates_of(self.count) * self._stretch
         if self._units is not None:
             return rates.log()
-        frame = self._rule.frame(state)
+        frame = self._rule.frame(self._rate_state)
         return rates.log() - (self._reference if frame is None else frame)
 
     def tensors(self, *, between_tries: bool = False) -> dict[str, Tensor]:
@@ -199,6 +205,13 @@ class Step:
             **{f"moments.{name}": moment for name, moment in self._memory.items()},
         }
 
+    @property
+    def _rate_state(self) -> Mapping[str, Tensor]:
+        return {} if self.attempts is None else self.attempts.state
+
+    def _rates_of(self, count: Tensor) -> Tensor:
+        return self._rule.rates(self._base, count, self._rate_state, self._horizon)
+
     def _attempts(self) -> Attempts | None:
         if not self._rule.revocable:
             return None
@@ -231,11 +244,6 @@ class Step:
         seeds = [recipe.seed for recipe in recipes]
         return PenaltyGradients(self.ensemble, penalty, seeds=seeds, count=self.count, x=self._samples)
 
-    def _ignorance(self) -> float:
-        """Log of the loss where all outputs are zero."""
-        outputs = self.ensemble.logits(self._samples[:1]).shape[-1]
-        return 0.0 if self._loss == "exponential" else math.log(math.log(max(outputs, 2)))
-
     def _descend(self, x: Tensor, y: Tensor) -> None:
         """w ← w - η ∇L, added to the weights where it is computed: no gradient is written and read again."""
         logits, kept = self.ensemble.forward(x, own=y.dim() > self._label_axes)
@@ -253,8 +261,7 @@ class Step:
         """The rates of this step, in the weights' precision."""
         if isinstance(self._rule, Constant):
             return self._rates
-        state = {} if self.attempts is None else self.attempts.state
-        return self._rule.rates(self._base, self.count, state, self._horizon).to(self._rates)
+        return self._rates_of(self.count).to(self._rates)
 
     def _look(self, loss: Tensor, reference: Tensor | None) -> Tensor:
         """Which members take the step, (M,) bool, given their loss on the batch or its logarithm."""
@@ -273,7 +280,7 @@ class Step:
     def _sum_time(self, running: Tensor) -> None:
         """Add this step's effective rate to t, in logs, where it is not the same in every step."""
         if self._sums_time:
-            rates = (self._rule.rates(self._base, self.count, {}, self._horizon) * self._stretch).log()
+            rates = (self._rates_of(self.count) * self._stretch).log()
             rates = rates - self._reference if self._enlarged else rates
             self._log_time.copy_(torch.logaddexp(self._log_time, rates).where(running, self._log_time))
 
@@ -282,12 +289,8 @@ class Step:
         displacement = self._direction.ahead(self._gradients)
         if displacement is None:
             return
-        here = {name: self.ensemble.weights[name].clone() for name in displacement}
-        for name, shift in displacement.items():
-            self.ensemble.weights[name].add_(shift)
-        self._source.add(x, y, rows, onto=self._gradients)
-        for name, weight in here.items():
-            self.ensemble.weights[name].copy_(weight)
+        with displaced(self.ensemble.weights, by=displacement):
+            self._source.add(x, y, rows, onto=self._gradients)
         self._silence(running)
 
     def _silence(self, running: Tensor) -> None:

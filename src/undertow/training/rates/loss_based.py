@@ -71,6 +71,9 @@ class LossBased(RateRule):
     def frame(self, state: Mapping[str, Tensor]) -> Tensor | None:
         return state["log_frame"]
 
+    def allowed(self, state: Mapping[str, Tensor]) -> Tensor | None:
+        return state["log_frame"]
+
     def hopeless(self, log_loss: Tensor, state: Mapping[str, Tensor]) -> Tensor:
         return ~(log_loss - state["log_frame"] <= math.log(self.ceiling))  # a comparison with NaN is false
 

@@ -57,6 +57,10 @@ class RateRule(Section, ABC):
         """Log of what each loss is divided by before its gradient is taken, (M,); None for 1."""
         return None
 
+    def allowed(self, state: Mapping[str, Tensor]) -> Tensor | None:  # noqa: ARG002
+        """The largest log-loss (M,) with which ``judge`` keeps an epoch; None where that is not what decides."""
+        return None
+
     def hopeless(self, log_loss: Tensor, state: Mapping[str, Tensor]) -> Tensor:  # noqa: ARG002
         """Which networks (M,) bool should end their epoch at once, given the log of the batch's loss."""
         return log_loss.isnan()
