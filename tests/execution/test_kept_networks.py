@@ -152,3 +152,12 @@ def test_nothing_else_changes_and_without_it_no_identity(tmp_path: Path) -> None
 def test_a_word_that_is_no_schedule_is_refused() -> None:
     with pytest.raises(ConfigError, match="keep"):
         keeping("log-loss", "at noon")
+
+
+def test_without_weights_no_network_is_kept_on_the_way(tmp_path: Path) -> None:
+    plan, store = keeping("log-loss"), Store(tmp_path)
+    assert sweep(store, plan, engine=Here(keep_weights=False)).complete
+    stored = store.trial(plan.points[0].trial.id)
+    assert stored.kept == []
+    assert not list(tmp_path.rglob("kept-*"))
+    assert stored.files["records.jsonl"]

@@ -110,9 +110,10 @@ def doubled(net: nn.Module) -> nn.Module:
     return copy.deepcopy(net).double()
 
 
-def noted(function: Callable[..., torch.Tensor], passes: list[int]) -> Callable[..., torch.Tensor]:
+def noted(function: Callable[..., torch.Tensor] | None, passes: list[int]) -> Callable[..., torch.Tensor]:
     def call(weights: Any, x: torch.Tensor) -> torch.Tensor:
         passes.append(x.shape[1])
+        assert function is not None
         return function(weights, x)
 
     return call

@@ -51,7 +51,8 @@ def test_what_a_few_samples_show_is_never_wrong() -> None:
             loss.note(~yes)
             spared += math.isinf(float(found))
             source.values = before
-    assert kept > 20 and spared > 100
+    assert kept > 20
+    assert spared > 100
     assert source.whole == 200 - spared
 
 
@@ -61,11 +62,15 @@ def test_nearly_the_ceiling_is_looked_at_whole() -> None:
     loss, nothing_lost = LossOfTry(source, samples=60), torch.tensor([False])
     ceiling = loss(torch.tensor([1.0], dtype=torch.float64), nothing_lost)
     loss.note(torch.tensor([True]))
-    assert loss(ceiling - 0.9e-3, nothing_lost).isfinite() and source.whole == 2
-    assert loss(ceiling - 1.1e-3, nothing_lost).isinf() and source.whole == 2
+    assert loss(ceiling - 0.9e-3, nothing_lost).isfinite()
+    assert source.whole == 2
+    assert loss(ceiling - 1.1e-3, nothing_lost).isinf()
+    assert source.whole == 2
     source.values[0] = math.nan
-    assert loss(ceiling, nothing_lost).isinf() and source.whole == 2
-    assert loss(ceiling, ~nothing_lost).isinf() and source.few == 3  # a lost try is not looked at
+    assert loss(ceiling, nothing_lost).isinf()
+    assert source.whole == 2
+    assert loss(ceiling, ~nothing_lost).isinf()
+    assert source.few == 3
 
 
 def test_training_is_the_same_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,8 +91,10 @@ def test_training_is_the_same_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     without, losses = trained()
     monkeypatch.setattr(module, "_FEWEST", 1)
     with_few, found = trained()
-    assert with_few._step._loss_of_try is not None and without._step._loss_of_try is None
-    assert with_few.tries() == without.tries() and with_few.tries()[0] > 12
+    assert with_few._step._loss_of_try is not None
+    assert without._step._loss_of_try is None
+    assert with_few.tries() == without.tries()
+    assert with_few.tries()[0] > 12
     assert found == pytest.approx(losses, rel=1e-12)
     for ours, theirs in zip(with_few.network(0).parameters(), without.network(0).parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)

@@ -69,7 +69,7 @@ def run_group(
     """Bring every trial of the group to its end, or to a checkpoint when ``stop()`` becomes true.
 
     ``on_progress(step, steps, note)`` is called a few times a second. Without ``keep_weights`` the trained networks are
-    not stored, only what was measured of them.
+    not stored, also those that the probe would keep on the way, only what was measured of them.
     """
     with Lock(store.path / "locks" / f"{group.id}.lock") as lock:
         missing = [trial for trial in group.trials if trial.id not in store]
@@ -77,7 +77,7 @@ def run_group(
             remove_work(store, group)
             return GroupOutcome(group.id, "finished", 0)
         beacon = Beacon(_work_folder(store, group), group.id, [trial.id for trial in group.trials])
-        run = _Run(store, group, lock, device)
+        run = _Run(store, group, lock, device, keep_weights=keep_weights)
         with threads_for(run.products):
             run.start()
             beacon.tell(run.progress, run.steps, run.records)
@@ -94,7 +94,7 @@ def run_group(
                 note = run.pace.note
                 on_progress(run.progress, run.steps, note)
                 beacon.tell(run.progress, run.steps, run.records, note)
-            notes = run.publish(keep_weights=keep_weights)
+            notes = run.publish()
         remove_work(store, group)
         return GroupOutcome(group.id, "finished", len(missing), notes)
 
@@ -102,8 +102,16 @@ def run_group(
 class _Run:
     """A group in motion."""
 
-    def __init__(self, store: Store, group: Group, lock: Lock, device: torch.device | str | None) -> None:
-        self.store, self.group, self.lock = store, group, lock
+    def __init__(
+        self,
+        store: Store,
+        group: Group,
+        lock: Lock,
+        device: torch.device | str | None,
+        *,
+        keep_weights: bool,
+    ) -> None:
+        self.store, self.group, self.lock, self._keep_weights = store, group, lock, keep_weights
         self.began = time.monotonic()
         check_memory(group.trials)
         self.datasets, self.points = load_members(group.trials)
@@ -133,7 +141,8 @@ class _Run:
         self.steps = self.trainer.total_steps
         self.measures = GroupMeasures(self.group.trials, self.points, self.trainer)
         self.pace = LossPace(self.trainer)
-        self.kept = KeptNetworks(self.workspace.folder, self.group.trials, self.trainer)
+        keep = self.group.trials[0].probe.keep if self._keep_weights else None
+        self.kept = KeptNetworks(self.workspace.folder, self.group.trials, self.trainer, keep=keep)
         checkpoint = self.workspace.load()
         if checkpoint is None:
             self.kept.clear()
@@ -213,7 +222,7 @@ class _Run:
         remembered = {f"{_REMEMBERED}{name}": tensor for name, tensor in self.measures.state().items()}
         self.workspace.save(self.step, {**self.trainer.state(), **remembered}, notes, bytes(self.records))
 
-    def publish(self, *, keep_weights: bool) -> tuple[str, ...]:
+    def publish(self) -> tuple[str, ...]:
         """Make the missing trials visible; those that are there already must agree, or a note says so."""
         common = self._provenance()
         lines: dict[str, list[bytes]] = {trial.id: [] for trial in self.group.trials}
@@ -232,7 +241,7 @@ class _Run:
                 FinishedTrial(
                     config=trial,
                     records=records,
-                    weights=pack(self.trainer.state_of(index)) if keep_weights else None,
+                    weights=pack(self.trainer.state_of(index)) if self._keep_weights else None,
                     status=_status(member),
                     provenance={**common, "data": origin(self.datasets[index]), "seeds": seeds},
                     examples=examples.get(index),

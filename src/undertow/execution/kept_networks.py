@@ -12,7 +12,7 @@ from undertow.core.canonical import digest
 from undertow.core.errors import StoreError
 from undertow.core.files import read_regular
 from undertow.core.tensor_files import pack
-from undertow.probe.schedule import Schedule
+from undertow.probe.schedule import Every, Schedule
 from undertow.store.atomic import make_folder, replace_file
 from undertow.store.kept_network import kept_name
 from undertow.training import Trainer
@@ -21,15 +21,16 @@ __all__ = ["KeptNetworks"]
 
 
 class KeptNetworks:
-    """Which networks a group has kept, by the schedule ``keep`` of its trials' probe; none where that is not set.
+    """Which networks a group has kept, by the schedule ``keep``; none without one.
 
     A file is there before the checkpoint that knows of it. What a checkpoint does not know of was written after it, and
     is written again: ``restore`` removes it.
     """
 
-    def __init__(self, folder: Path, trials: Sequence[TrialConfig], trainer: Trainer) -> None:
+    def __init__(
+        self, folder: Path, trials: Sequence[TrialConfig], trainer: Trainer, *, keep: Every | None
+    ) -> None:
         self._folder, self._trials, self._trainer = folder, trials, trainer
-        keep = trials[0].probe.keep
         steps_per_epoch = max(trainer.steps_per_epoch, 1)
         self._schedule = None if keep is None else Schedule(keep, steps_per_epoch=steps_per_epoch)
         self._seen = [-1] * len(trials)  # each network's steps when it was last looked at

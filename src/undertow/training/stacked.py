@@ -194,8 +194,8 @@ def _is_flat(weight: Tensor) -> bool:
 def _by_pieces(weight: Tensor, h: Tensor) -> Tensor:
     """W h (out, B) of W (out, in) and h (in, B), as a sum of products over pieces of the inputs."""
     pieces = weight.shape[1] // _PIECE
-    columns = weight.unflatten(1, (pieces, _PIECE)).transpose(0, 1)
-    return torch.bmm(columns, h.unflatten(0, (pieces, _PIECE))).sum(0)
+    columns = weight.view(len(weight), pieces, _PIECE).transpose(0, 1)
+    return torch.bmm(columns, h.view(pieces, _PIECE, h.shape[1])).sum(0)
 
 
 def _add_outer(onto: Tensor, delta: Tensor, inputs: Tensor) -> None:
