@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor
 
 __all__ = ["displaced"]
@@ -24,6 +25,8 @@ def displaced(weights: Mapping[str, Tensor], *, by: Mapping[str, Tensor]) -> Ite
     here = {name: weights[name].clone() for name in by}
     for name, shift in by.items():
         weights[name].add_(shift)
-    yield
-    for name, weight in here.items():
-        weights[name].copy_(weight)
+    try:
+        yield
+    finally:
+        for name, weight in here.items():
+            weights[name].copy_(weight)
