@@ -23,6 +23,7 @@ from undertow.adversary.geometry import check_norm
 from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import ConfigError, InputError, nearest
 from undertow.core.plain_words import check_tensor
+from undertow.core.shown import Shown
 
 __all__ = ["RobustAccuracyResult", "attack_cost", "robust_accuracy"]
 
@@ -33,7 +34,7 @@ _SMALL = 2**15  # entries of x below which Python's overhead, not arithmetic, is
 
 
 @dataclass(frozen=True, eq=False)
-class RobustAccuracyResult:
+class RobustAccuracyResult(Shown):
     """Robust accuracy with the examples that prove it.
 
     Axes come in the order member, ε, sample, each only where there are several: for one network and one ε,

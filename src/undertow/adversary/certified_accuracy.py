@@ -18,12 +18,13 @@ from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
 from undertow.adversary.geometry import check_norm
 from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
+from undertow.core.shown import Shown
 
 __all__ = ["CertifiedAccuracy", "certified_accuracy"]
 
 
 @dataclass(frozen=True, eq=False)
-class CertifiedAccuracy:
+class CertifiedAccuracy(Shown):
     """A lower bound of the true robust accuracy: axes member, ε, sample, each only where there are several."""
 
     value: float | Tensor

@@ -21,12 +21,13 @@ from undertow.adversary.geometry import check_norm, lengths
 from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.worst_loss import LOSSES, Loss, climb, loss_values, upper_losses
 from undertow.core.errors import ConfigError, InputError, nearest
+from undertow.core.shown import Shown
 
 __all__ = ["AdversarialRisk", "RiskBoundResult", "adversarial_risk", "risk_bound"]
 
 
 @dataclass(frozen=True, eq=False)
-class AdversarialRisk:
+class AdversarialRisk(Shown):
     """``value``, ``clean`` and ``standard_error``: numbers, or tensors (member, ε) where there are several.
 
     ``losses`` are the largest losses found, axes (member, ε, sample): a lower bound of each supremum, so ``value`` is
@@ -46,7 +47,7 @@ class AdversarialRisk:
 
 
 @dataclass(frozen=True, eq=False)
-class RiskBoundResult:
+class RiskBoundResult(Shown):
     """Both sides of Theorem 4.1 over a range of r: tensors (E,), or (M, E).
 
     ``gap`` = R + r·S(L∘f) − R_rob(r) is positive where the bound holds; ``lower`` and ``upper`` are its

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from undertow.adversary.accuracy import RobustAccuracyResult, robust_accuracy
 from undertow.adversary.certified_accuracy import certified_accuracy
 from undertow.adversary.classifier import Classifier, Groups, Net
+from undertow.core.shown import Shown
 
 if TYPE_CHECKING:
     import altair
@@ -21,7 +22,7 @@ __all__ = ["RobustCurve", "robust_curve", "wilson"]
 
 
 @dataclass(frozen=True, eq=False)
-class RobustCurve:
+class RobustCurve(Shown):
     """Robust accuracy against ε with the Wilson interval of each point: tensors (E,), or (M, E).
 
     ``value`` is what attacks leave standing, ``proved`` what `certified_accuracy` proves: the truth is in between.

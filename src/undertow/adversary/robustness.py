@@ -33,6 +33,7 @@ from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
 from undertow.core.outputs import OutputChoice
 from undertow.core.plain_words import check_tensor
+from undertow.core.shown import Shown
 
 __all__ = ["Robustness", "robustness"]
 
@@ -40,7 +41,7 @@ _NARROW = 64  # hidden neurons up to which exact="auto" tries
 
 
 @dataclass(frozen=True, eq=False)
-class Robustness:
+class Robustness(Shown):
     """Per sample, (N,) or (M, N): ``certified`` ≤ radius ≤ ``attacked``, all 0 for clean errors.
 
     No side is cut off at another: where they contradict each other by more than rounding, ``contradictions`` says so.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undertow.core.errors import InputError
+from undertow.core.shown import Shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,7 +21,7 @@ _BLOCK = 2048
 
 
 @dataclass(frozen=True)
-class NearOrthogonality:
+class NearOrthogonality(Shown):
     """Numbers for how nearly orthogonal n points are; all unchanged when the points are scaled."""
 
     value: float

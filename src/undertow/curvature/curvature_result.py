@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from undertow.core.shown import Shown
 from undertow.core.status import Status
 from undertow.curvature.chosen_parameters import ChosenParameters
 from undertow.curvature.curvature_products import CurvatureMatrix
@@ -14,7 +15,7 @@ __all__ = ["SharpnessResult"]
 
 
 @dataclass(frozen=True)
-class SharpnessResult:
+class SharpnessResult(Shown):
     """λ_1, the largest eigenvalue, not the one of largest modulus, and more of them where ``top`` asked for more.
 
     ``value − rounding ≤ λ_1 ≤ value + error``. The first always holds: a Ritz value is never larger than λ_1 but for

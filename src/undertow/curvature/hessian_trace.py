@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError
 from undertow.core.outputs import OutputChoice
 from undertow.core.precision import matmul_precision
+from undertow.core.shown import Shown
 from undertow.core.status import Status
 from undertow.curvature.curvature_products import CurvatureMatrix, CurvatureProducts
 from undertow.curvature.hessian_sharpness import curvature_products
@@ -25,7 +26,7 @@ _MOST = 1920  # probes, sixteen times as many as at first
 
 
 @dataclass(frozen=True)
-class TraceResult:
+class TraceResult(Shown):
     """tr H = Σ λ_i, at most ``error`` away from ``value`` with a probability of at least 1 − ``risk``.
 
     ``rounding`` is the part of the error that is rounding; with status ``exact`` there is no other.

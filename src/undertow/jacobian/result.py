@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from undertow.core.shown import Shown
 from undertow.core.status import Status
 
 __all__ = ["JacobianNorms", "joined"]
@@ -18,7 +19,7 @@ _PER_SAMPLE = ("value", "error", "steps", "risk", "converged")
 
 
 @dataclass(frozen=True)
-class JacobianNorms:
+class JacobianNorms(Shown):
     """‖J(x_i)‖₂ for every sample, and how well it is known.
 
     ``value`` and ``error`` are float64 tensors (N,). What ``error`` promises:

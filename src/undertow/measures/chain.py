@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from undertow.core.enclosing import innermost
 from undertow.core.errors import InputError
 from undertow.core.sections import Text
+from undertow.core.shown import Shown, aligned
 from undertow.core.status import Status
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.preconditions import prepare
@@ -27,7 +28,7 @@ __all__ = ["Chain", "ChainResult", "along_chain"]
 
 
 @dataclass(frozen=True)
-class ChainResult:
+class ChainResult(Shown):
     """An energy budget by depth: Theorem 4.5 applied at every seam of a chain f_L ∘ ⋯ ∘ f_1.
 
     At seam l the head is f_{l+1} and the tail everything before it, so
@@ -72,6 +73,11 @@ class ChainResult:
     @property
     def energy_tail(self) -> tuple[float, ...]:
         return tuple(link.energy_tail for link in self.links)
+
+    def __repr__(self) -> str:
+        words = f"S(net) = {self.energy:.4g} = the product of these, {self.status.value}"
+        rows = [("", name, f"{factor:.4g}") for name, factor in self.factors]
+        return "\n".join([f"ChainResult: {words}", *aligned(rows)])
 
     @property
     def factors(self) -> tuple[tuple[str, float], ...]:

@@ -17,6 +17,7 @@ from undertow.core.errors import InputError
 from undertow.core.losses import Loss, loss_gradient, prepare_labels
 from undertow.core.outputs import OutputChoice
 from undertow.core.sections import Switch
+from undertow.core.shown import Shown
 from undertow.core.status import Status
 from undertow.jacobian.batched_norms import batched_norms
 from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in_chunks
@@ -37,7 +38,7 @@ _LONELIEST = 0.7  # share of the spread that a single sample may have
 
 
 @dataclass(frozen=True)
-class EnergyResult:
+class EnergyResult(Shown):
     """S = √E‖J(x)‖₂² over the samples.
 
     ``error`` bounds the numerical error of ``value`` on these samples; ``standard_error`` is the

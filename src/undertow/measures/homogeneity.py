@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from undertow.core.called_with import called_with
 from undertow.core.scoring import as_rows, chosen_parameters, double_copy
+from undertow.core.shown import Shown
 
 __all__ = ["HomogeneityResult", "homogeneity", "homogeneity_of", "homogeneity_order"]
 
@@ -28,7 +29,7 @@ _CLOSE = 1e-6
 
 
 @dataclass(frozen=True)
-class HomogeneityResult:
+class HomogeneityResult(Shown):
     """How f(cθ) grows with c, and what that means for margins divided by a power of the norm."""
 
     order: float

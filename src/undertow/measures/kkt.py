@@ -26,6 +26,7 @@ from undertow.core.scoring import (
     scoring_copy,
 )
 from undertow.core.sections import Count, NonNegative, Text
+from undertow.core.shown import Shown
 from undertow.core.status import Status
 from undertow.measures.homogeneity import homogeneity_of
 from undertow.measures.kkt_dense import dense_multipliers
@@ -43,7 +44,7 @@ _METHODS = ("gram", "dense")
 
 
 @dataclass(frozen=True, eq=False)
-class KktResult:
+class KktResult(Shown):
     """Residuals of the KKT conditions of (P): min ½‖θ‖² such that s_y(x_n) − s_j(x_n) ≥ 1 for all n and j ≠ y.
 
     Residual and slackness are unchanged when a homogeneous network is scaled; the misalignment is not, since the loss

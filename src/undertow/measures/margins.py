@@ -24,6 +24,7 @@ from undertow.core.scoring import (
     scoring_network,
 )
 from undertow.core.sections import NonNegative, Text
+from undertow.core.shown import Shown
 from undertow.core.status import Status
 from undertow.measures.homogeneity import HomogeneityResult, homogeneity_of
 from undertow.measures.named_measure import NamedMeasure
@@ -35,7 +36,7 @@ __all__ = ["Margins", "MarginsResult", "layer_norms", "margins", "smoothed_gap"]
 
 
 @dataclass(frozen=True, eq=False)
-class MarginsResult:
+class MarginsResult(Shown):
     """Margins of every point, the smallest, and that relative to the weights.
 
     Where the network is not homogeneous, ``sentence`` says so and what the normalised numbers still mean. They are NaN

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from undertow.core.shown import Shown
 from undertow.core.status import Status
 from undertow.jacobian.result import JacobianNorms
 from undertow.measures.energy import root_mean_square
@@ -19,7 +20,7 @@ Form = Literal["equation-9", "algorithm-1"]
 
 
 @dataclass(frozen=True)
-class CollaborationResult:
+class CollaborationResult(Shown):
     """The statistics of one seam, net = head ∘ tail, with h = ‖J_head‖₂, t = ‖J_tail‖₂, n = ‖J_net‖₂ per sample.
 
     ===================== ============================================ =======

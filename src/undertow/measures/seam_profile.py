@@ -15,6 +15,7 @@ from undertow.core.errors import InputError, SeamError
 from undertow.core.outputs import OutputChoice
 from undertow.core.precision import matmul_precision
 from undertow.core.sections import Switch, Text
+from undertow.core.shown import Shown, aligned
 from undertow.core.status import Status
 from undertow.jacobian.cutting import chain
 from undertow.jacobian.heads_at_once import MOST_OUTPUTS, head_norms
@@ -35,7 +36,7 @@ __all__ = ["SeamProfile", "SeamProfileResult", "seam_profile"]
 
 
 @dataclass(frozen=True)
-class SeamProfileResult:
+class SeamProfileResult(Shown):
     """One row for each seam, from input to output: ``rows`` holds them, the tuples are their columns.
 
     ``error`` bounds the numerical error of ϱ, ``standard_error`` is its uncertainty from the choice of samples.
@@ -72,6 +73,15 @@ class SeamProfileResult:
     @property
     def standard_error(self) -> tuple[float, ...]:
         return tuple(row.standard_error for row in self.rows)
+
+    def __repr__(self) -> str:
+        words = f"S(net) = {self.energy:.4g}, {self.samples} samples, {self.status.value}"
+        rows = [("", "seam", "ϱ", "±", "S(head)", "S(tail)")]
+        for row in self.rows:
+            ϱ = (f"{row.co_correlation:.3f}", f"{row.error:.0e}")
+            rows.append(("", row.seam, *ϱ, f"{row.energy_head:.4g}", f"{row.energy_tail:.4g}"))
+        where = f", perturbed at {self.space}" if self.space else ""
+        return "\n".join([f"SeamProfileResult: {words}{where}", *aligned(rows)])
 
     def frame(self) -> polars.DataFrame:
         """A row for each seam as a polars frame, with its depth from 0."""

@@ -26,12 +26,13 @@ import torch
 from torch import Tensor
 
 from undertow.core.errors import InputError
+from undertow.core.shown import Shown
 
 __all__ = ["KktNetworkResult", "kkt_network", "universal_direction", "universal_radius"]
 
 
 @dataclass(frozen=True, eq=False)
-class KktNetworkResult:
+class KktNetworkResult(Shown):
     """A KKT point of the margin problem on the centres themselves: one neuron of each sign, repeated ``copies`` times.
 
     ``weight`` (2, D), ``bias`` (2,) and ``head`` (2,) list the positive neuron first. ``multipliers`` (k,) are

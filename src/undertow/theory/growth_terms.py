@@ -21,11 +21,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from undertow.core.shown import Shown
+
 __all__ = ["GrowthResult", "HeadAndTop", "relative_change", "terms"]
 
 
 @dataclass(frozen=True)
-class GrowthResult:
+class GrowthResult(Shown):
     """The relative rate of ϱ at one moment, and its terms.
 
     ====================  =============================================================================

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import torch
 from torch import Tensor
 
 __all__ = ["displaced"]
@@ -15,6 +14,7 @@ __all__ = ["displaced"]
 def displaced(weights: Mapping[str, Tensor], *, by: Mapping[str, Tensor]) -> Iterator[None]:
     """Add shifts to the weights of these names within the block, and put them back exactly after it.
 
+    >>> import torch
     >>> weights = {"w": torch.ones(2)}
     >>> with displaced(weights, by={"w": torch.tensor([1.0, 1e-9])}):
     ...     weights["w"].tolist()

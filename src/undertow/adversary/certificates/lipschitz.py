@@ -21,12 +21,13 @@ from undertow.adversary.geometry import check_norm
 from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
 from undertow.core.plain_words import check_tensor
+from undertow.core.shown import Shown
 
 __all__ = ["LipschitzBracket", "lipschitz", "lipschitz_bounds"]
 
 
 @dataclass(frozen=True, eq=False)
-class LipschitzBracket:
+class LipschitzBracket(Shown):
     """``lower`` ≤ sup ‖J‖ over the ball ≤ ``upper``: (N,), or with labels (N, k) of the differences s_y − s_j."""
 
     lower: Tensor
