@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from undertow import __version__
-from undertow.cli.run_options import AS_PUBLISHED, AS_USUAL, HowToRun, Json, Offline, OwnTable, Runs
+from undertow.cli.data_commands import data_app
+from undertow.cli.run_options import AS_PUBLISHED, AS_USUAL, HowToRun, Json, OwnTable, Runs
 from undertow.cli.uncollected import uncollected
 from undertow.core.errors import ConfigError
 
@@ -25,7 +26,6 @@ app = App(
     suppress_keyboard_interrupt=False,
     help_epilogue="Exit codes: 0 done, 1 failed or incomplete, 2 bad usage or settings, 130 interrupted.",
 )
-data_app = App(name="data", help="Data sets: what is here, and how to get the rest.")
 app.command(data_app)
 
 
@@ -270,41 +270,3 @@ def tour() -> int:
     from undertow.cli.tour import main
 
     return main()
-
-
-@data_app.command(name="list")
-def data_list(*, json: Json = False) -> int:
-    """Every data set known by name, and whether it is here."""
-    from undertow.cli.data import print_list
-
-    return print_list(as_json=json)
-
-
-@data_app.command(name="fetch")
-def data_fetch(*names: str, offline: Offline = False) -> int:
-    """Make data sets whole, downloading what is missing.
-
-    Parameters
-    ----------
-    names: str
-        Names from `undertow data list`.
-    """
-    from undertow.cli.data import fetch_all
-
-    if not names:
-        raise ConfigError("say which data sets to fetch; `undertow data list` names them.")
-    return fetch_all(names, offline=offline)
-
-
-@data_app.command(name="check")
-def data_check(*names: str) -> int:
-    """Verify the checksums of data sets; without names, of those that are here.
-
-    Parameters
-    ----------
-    names: str
-        Names from `undertow data list`.
-    """
-    from undertow.cli.data import check_all
-
-    return check_all(names)
