@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App, Group, Parameter
 
 from undertow import __version__
 from undertow.cli.data_commands import data_app
@@ -25,19 +25,39 @@ app = App(
     version=__version__,
     suppress_keyboard_interrupt=False,
     help_epilogue="Exit codes: 0 done, 1 failed or incomplete, 2 bad usage or settings, 130 interrupted.",
+    default_parameter=Parameter(negative=()),
 )
+STUDIES, RESULTS, NETWORKS, OPTIONS = (
+    Group.create_ordered(name) for name in ("Studies", "Their results", "Networks and data", "Options")
+)
+app["--help"].group = app["--version"].group = (OPTIONS,)
+data_app.group, data_app.sort_key = (NETWORKS,), 10
 app.command(data_app)
 
 
-@app.command
-def studies(*, json: Json = False) -> int:
-    """What can be reproduced, with what it costs."""
-    from undertow.cli.show import print_studies
+@app.command(group=STUDIES, sort_key=0)
+def tour() -> int:
+    """A first look: three networks watched, something of every study run, and one report. Needs no download."""
+    from undertow.cli.tour import main
 
-    return print_studies(as_json=json)
+    return main()
 
 
-@app.command
+@app.command(group=STUDIES, sort_key=1)
+def studies(study: str | None = None, /, *, json: Json = False) -> int:
+    """What can be reproduced, with what it costs; of one study, what it asks.
+
+    Parameters
+    ----------
+    study: str
+        A study's name: its parts and its claims are listed.
+    """
+    from undertow.cli.catalogue import print_studies, print_study
+
+    return print_studies(as_json=json) if study is None else print_study(study, as_json=json)
+
+
+@app.command(group=STUDIES, sort_key=2)
 def reproduce(
     study: str,
     *,
@@ -89,7 +109,7 @@ def reproduce(
     return run_studies(runs, list(on_seeds(runs, grids, count=seeds, first=first_seed)), how)
 
 
-@app.command
+@app.command(group=STUDIES, sort_key=3)
 def run(
     file: Path,
     *overrides: Annotated[str, Parameter(allow_leading_hyphen=True)],
@@ -114,7 +134,7 @@ def run(
     return run_studies(runs, [load_study(file, overrides)], how)
 
 
-@app.command
+@app.command(group=STUDIES, sort_key=4)
 def resume(
     runs: Runs,
     *,
@@ -127,46 +147,7 @@ def resume(
     return resume_studies(runs, how)
 
 
-@app.command
-def claims(runs: Runs, *, against: Path | None = None, json: Json = False) -> int:
-    """The verdict on every claim of the studies in a folder, or those that another folder does not share.
-
-    Parameters
-    ----------
-    against: Path
-        A folder of the same studies on other seeds; it may be the same one, where that holds a replication.
-    """
-    if against is not None:
-        from undertow.cli.replications import print_replication
-
-        return print_replication(runs, against, as_json=json)
-    from undertow.cli.show import print_claims
-
-    return print_claims(runs, as_json=json)
-
-
-@app.command
-def report(
-    runs: Runs,
-    *,
-    output: Annotated[Path, Parameter(alias="-o")] = Path("report.html"),
-    figures: Literal["svg", "pdf", "png"] | None = None,
-) -> int:
-    """One HTML file of everything in a folder: verdicts, figures, every network, where each number comes from.
-
-    Parameters
-    ----------
-    output: Path
-        The file to write; it opens offline.
-    figures: Literal["svg", "pdf", "png"]
-        Also write the figures as files, into the folder figures/ of the runs.
-    """
-    from undertow.cli.report import make_report
-
-    return make_report(runs, output, figures=figures)
-
-
-@app.command
+@app.command(group=RESULTS, sort_key=5)
 def show(runs: Runs, *, json: Json = False) -> int:
     """What is in a folder: studies and how far they are, curves, verdicts, what failed or is damaged."""
     from undertow.cli.overview import print_store
@@ -174,7 +155,7 @@ def show(runs: Runs, *, json: Json = False) -> int:
     return print_store(runs, as_json=json)
 
 
-@app.command
+@app.command(group=RESULTS, sort_key=6)
 def live(
     runs: Path, *, host: str = "127.0.0.1", port: int = 8000, token: str | None = None, open: bool = False
 ) -> int:
@@ -198,7 +179,46 @@ def live(
     return serve_page(runs, host=host, port=port, token=token, open_browser=open)
 
 
-@app.command
+@app.command(group=RESULTS, sort_key=7)
+def claims(runs: Runs, *, against: Path | None = None, json: Json = False) -> int:
+    """The verdict on every claim of the studies in a folder, or those that another folder does not share.
+
+    Parameters
+    ----------
+    against: Path
+        A folder of the same studies on other seeds; it may be the same one, where that holds a replication.
+    """
+    if against is not None:
+        from undertow.cli.replications import print_replication
+
+        return print_replication(runs, against, as_json=json)
+    from undertow.cli.show import print_claims
+
+    return print_claims(runs, as_json=json)
+
+
+@app.command(group=RESULTS, sort_key=8)
+def report(
+    runs: Runs,
+    *,
+    output: Annotated[Path, Parameter(alias="-o")] = Path("report.html"),
+    figures: Literal["svg", "pdf", "png"] | None = None,
+) -> int:
+    """One HTML file of everything in a folder: verdicts, figures, every network, where each number comes from.
+
+    Parameters
+    ----------
+    output: Path
+        The file to write; it opens offline.
+    figures: Literal["svg", "pdf", "png"]
+        Also write the figures as files, into the folder figures/ of the runs.
+    """
+    from undertow.cli.report import make_report
+
+    return make_report(runs, output, figures=figures)
+
+
+@app.command(group=NETWORKS, sort_key=9)
 def measure(
     checkpoint: Path,
     *,
@@ -262,11 +282,3 @@ def measure(
         as_json=json,
         html=html,
     )
-
-
-@app.command
-def tour() -> int:
-    """A first look: three networks watched, something of every study run, and one report. Needs no download."""
-    from undertow.cli.tour import main
-
-    return main()

@@ -14,9 +14,7 @@ __all__ = ["AS_PUBLISHED", "AS_USUAL", "HowToRun", "Json", "Offline", "OwnTable"
 
 Runs = Annotated[Path, Parameter(help="The folder of the runs.")]
 Json = Annotated[bool, Parameter(help="Print for machines.")]
-Offline = Annotated[
-    bool, Parameter(negative=(), help="Download nothing: what is not on this machine is an error.")
-]
+Offline = Annotated[bool, Parameter(help="Download nothing: what is not on this machine is an error.")]
 
 
 @Parameter(name="*")
@@ -39,7 +37,7 @@ class HowToRun:
     engine: Literal["auto", "here", "processes", "dask"] = "auto"
     workers: int | None = None
     address: str | None = None
-    weights: bool = True
+    weights: Annotated[bool, Parameter(negative="--no-weights")] = True
     offline: Offline = False
 
     def words(self) -> list[str]:

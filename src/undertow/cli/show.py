@@ -1,4 +1,4 @@
-"""What the command line prints about studies and claims."""
+"""What the command line prints about claims."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table
 
 from undertow.cli.json_output import print_json
 from undertow.report import words
 from undertow.store.tolerant import ReadableStore
-from undertow.studies import STUDIES, find
 from undertow.studies.kit.ledger import Entry, ledger
 
 __all__ = [
@@ -22,7 +20,6 @@ __all__ = [
     "print_claims",
     "print_ledger",
     "print_problems",
-    "print_studies",
 ]
 
 VERDICT_COLOURS = {
@@ -32,37 +29,6 @@ VERDICT_COLOURS = {
     "as it must be": "cyan",
     "violated": "bold red",
 }
-
-
-def print_studies(*, as_json: bool) -> int:
-    """Every study with its variants and costs."""
-    found = [find(name) for name in STUDIES]
-    if as_json:
-        rows = [
-            {
-                "name": study.name,
-                "title": study.title,
-                "source": study.source,
-                "costs": {str(scale): cost for scale, cost in study.costs.items()},
-                "variants": dict(study.variants),
-                "parts": list(study.parts),
-                "claims": [claim.id for claim in study.claims],
-            }
-            for study in found
-        ]
-        print_json(rows)
-        return 0
-    console = Console(highlight=False)
-    for study in found:
-        console.print(f"[bold]{study.name}[/]  {escape(study.title)}")
-        console.print(f"  {escape(study.source)}", style="dim")
-        options = Table.grid(padding=(0, 2, 0, 2))
-        for scale, cost in study.costs.items():
-            options.add_row(f"--scale {scale}", escape(cost))
-        for variant, meaning in study.variants.items():
-            options.add_row(f"--variant {variant}", escape(meaning))
-        console.print(options)
-    return 0
 
 
 def print_claims(runs: Path, *, as_json: bool) -> int:

@@ -91,7 +91,7 @@ def flat(frame: polars.DataFrame, activation: str) -> Finding:
 
 @CLAIMS.add(
     "R-m.beside",
-    "It ends above what the Gaussian starts end at, whose scales are smaller.",
+    "Frei et al.'s start ends at a higher stable rank than the Gaussian starts, whose scales are smaller.",
     "High-Dimensional Nearly-Orthogonal Data",
     parts=("glorot", "fixed-head"),
     figure="glorot",
