@@ -11,7 +11,7 @@ from torch import nn
 
 from tests.adversary.cases import decisions, digits, mlp, parity, points
 from undertow.adversary import Classifier, Groups, robust_accuracy, robust_curve
-from undertow.adversary.accuracy import RobustAccuracyResult
+from undertow.adversary.accuracy_result import RobustAccuracyResult
 from undertow.adversary.attacks.search import Search
 from undertow.adversary.geometry import lengths
 from undertow.adversary.scorer import margins_of

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tests.adversary.cases import decisions, digits, mlp, points
 from undertow.adversary import adversarial_risk, robust_accuracy
-from undertow.adversary.accuracy import RobustAccuracyResult
+from undertow.adversary.accuracy_result import RobustAccuracyResult
 from undertow.adversary.closest import closest_examples
 
 ATTACKS = [

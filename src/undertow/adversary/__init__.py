@@ -3,7 +3,8 @@
 Start with `robust_accuracy` and `robustness`; a `Classifier` declares normalisation, bounds and read-out.
 """
 
-from undertow.adversary.accuracy import RobustAccuracyResult, attack_cost, robust_accuracy
+from undertow.adversary.accuracy import attack_cost, robust_accuracy
+from undertow.adversary.accuracy_result import RobustAccuracyResult
 from undertow.adversary.classifier import Classifier
 from undertow.adversary.example_pairs import pairs_grid
 from undertow.adversary.readout import Groups

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary.any_network import ready_to_attack, sample_by_sample
 from undertow.adversary.certificates.ball_coupling import BallCouplings
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import graphs_of
@@ -16,10 +18,12 @@ from undertow.adversary.certificates.refined import Effort, refined_gaps
 from undertow.adversary.certificates.stacked_graphs import together
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
+from undertow.adversary.joined_results import joined_proofs
 from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.scorer import margins_of
 from undertow.core.errors import InputError
+from undertow.core.outputs import OutputChoice
 from undertow.core.shown import Shown
 
 __all__ = ["CertifiedAccuracy", "certified_accuracy"]
@@ -50,6 +54,8 @@ def certified_accuracy(
     bounds: tuple[float, float] | None = None,
     readout: str | Groups | None = None,
     steps: int = 20,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
 ) -> CertifiedAccuracy:
     """Share of samples proved to be classified correctly at every point within ε, in raw input units.
 
@@ -64,6 +70,8 @@ def certified_accuracy(
         bounds: the smallest and the largest valid input; points outside are not meant.
         readout: how outputs become classes, see `Classifier`.
         steps: of the ascent on slopes, for samples that plain linear bounds leave open; 0 for none.
+        output: which of the network's outputs are the scores, where it has several: a name, a place, a function.
+        extras: what the network takes beside x, by name, a row for each sample.
 
     >>> line = nn.Linear(2, 1, bias=False).requires_grad_(False)
     >>> _ = line.weight.copy_(torch.tensor([[1.0, 1.0]]))        # the boundary is at distance |x₁ + x₂|/√2
@@ -71,12 +79,21 @@ def certified_accuracy(
     >>> certified_accuracy(line, x, y, eps=[0, 1.4, 1.5, 3]).value.tolist()
     [1.0, 1.0, 0.5, 0.0]
     """
+    net, x = ready_to_attack(net, x, output=output, extras=extras)
     classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm, one=True)
     radii = (float(eps),) if isinstance(eps, int | float) else tuple(float(radius) for radius in eps)
     if not radii or not all(0 <= radius < math.inf for radius in radii):
         raise InputError(f"eps={eps!r} must be one number ≥ 0, or several, in the units of the raw inputs")
     y = as_labels(y, x)
     x = x.detach()
+    apart = sample_by_sample(classifier, x, y)
+    if apart is not None:
+        return joined_proofs(
+            [
+                certified_accuracy(own, x[part], y[part], eps=eps, norm=norm, steps=steps)
+                for own, part in apart
+            ]
+        )
     with classifier.scoring(x, y) as scorer:
         right = margins_of(scorer.clean(x), y) > 0
         graphs, reason = graphs_of(classifier, x)

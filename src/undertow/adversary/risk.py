@@ -6,22 +6,26 @@ R_rob(f, r) = E sup_{‖ε‖≤r} L(f(x + ε), y) (their Eq. 6), and to first o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary.any_network import ready_to_attack, sample_by_sample
 from undertow.adversary.attacks.objectives import gradient
 from undertow.adversary.attacks.search import Search, begin, generator
 from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm, lengths
+from undertow.adversary.joined_results import joined_risks
 from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.worst_loss import LOSSES, Loss, climb, loss_values, upper_losses
 from undertow.core.errors import ConfigError, InputError, nearest
+from undertow.core.outputs import OutputChoice
 from undertow.core.shown import Shown
 
 __all__ = ["AdversarialRisk", "RiskBoundResult", "adversarial_risk", "risk_bound"]
@@ -83,6 +87,8 @@ def adversarial_risk(
     readout: str | Groups | None = None,
     certify: bool = True,
     seed: int = 0,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
 ) -> AdversarialRisk:
     """R_rob(f, ε) = E sup_{‖δ‖≤ε} L(f(x + δ), y), with the supremum searched for by APGD from several starts.
 
@@ -98,18 +104,26 @@ def adversarial_risk(
         bounds, readout: as in `Classifier`.
         certify: whether to bound the risk from above, where the layers can be read.
         seed: of the random starts.
+        output: which of the network's outputs are the scores, where it has several: a name, a place, a function.
+        extras: what the network takes beside x, by name, a row for each sample; samples with different rows are
+            attacked one by one.
 
     >>> line, x, y = lambda x: x.sum(1, keepdim=True), torch.ones(1, 2).double(), torch.tensor([1])
     >>> risk = adversarial_risk(line, x, y, eps=2**0.5, loss="exponential")
     >>> round(risk.value, 4), round(risk.clean, 4), risk.upper   # the margin falls from 2 to 0; a lambda has no layers
     (1.0, 0.1353, inf)
     """
+    net, x = ready_to_attack(net, x, output=output, extras=extras)
     classifier = as_classifier(net, bounds=bounds, readout=readout)
     length, function = check_norm(norm), _loss(loss)
     radii = (float(eps),) if isinstance(eps, int | float) else tuple(float(radius) for radius in eps)
     if not radii or min(radii) < 0:
         raise InputError(f"eps={eps!r} must be one number ≥ 0, or several")
     y = as_labels(y, x)
+    apart = sample_by_sample(classifier, x, y)
+    if apart is not None:
+        options: dict[str, Any] = {"eps": eps, "loss": loss, "norm": norm, "certify": certify, "seed": seed}
+        return joined_risks([adversarial_risk(own, x[part], y[part], **options) for own, part in apart])
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
         graphs = _graphs(classifier, x) if certify else []
@@ -185,11 +199,13 @@ def risk_bound(
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
 ) -> RiskBoundResult:
     """R_rob(r) against R + r·S(L∘f) for a range of r (Theorem 4.1, L2).
 
     Args:
-        net, x, y: as in `adversarial_risk`.
+        net, x, y, output, extras: as in `adversarial_risk`.
         radii: the r, in raw input units.
         loss: one of `adversarial_risk` that has a gradient.
         bounds, readout: as in `Classifier`.
@@ -202,6 +218,7 @@ def risk_bound(
     >>> round(float(found.risk), 4), round(float(found.energy), 4), bool(found.gap < 0)   # e^−q is convex
     (0.1353, 0.1914, True)
     """
+    net, x = ready_to_attack(net, x, output=output, extras=extras)
     classifier, function = as_classifier(net, bounds=bounds, readout=readout), _loss(loss)
     if loss == "zero-one":
         raise ConfigError("the bound needs a differentiable loss: use loss='cross-entropy' or 'exponential'")
@@ -237,6 +254,10 @@ def risk_bound(
 
 def _losses_and_slopes(classifier: Classifier, x: Tensor, y: Tensor, function: Loss) -> tuple[Tensor, Tensor]:
     """L(f(x_i), y_i) and ‖∇_x L‖₂ of every sample: (M, N) each."""
+    apart = sample_by_sample(classifier, x, y)
+    if apart is not None:
+        parts = [_losses_and_slopes(own, x[part], y[part], function) for own, part in apart]
+        return torch.cat([clean for clean, _ in parts], 1), torch.cat([slopes for _, slopes in parts], 1)
     with classifier.scoring(x, y, check=False) as scorer:
         flat = x.flatten(1).expand(scorer.members, -1, -1)
         _, clean, slope = gradient(scorer, flat, lambda s: function(s, y.expand(s.shape[:-1])))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from undertow.adversary.accuracy import RobustAccuracyResult, robust_accuracy
+from undertow.adversary.accuracy import robust_accuracy
+from undertow.adversary.accuracy_result import RobustAccuracyResult
+from undertow.adversary.any_network import ready_to_attack
 from undertow.adversary.certified_accuracy import certified_accuracy
-from undertow.adversary.classifier import Classifier, Net
+from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.readout import Groups
+from undertow.core.outputs import OutputChoice
 from undertow.core.shown import Shown
 
 if TYPE_CHECKING:
@@ -56,11 +59,13 @@ def robust_curve(
     bounds: tuple[float, float] | None = None,
     readout: str | Groups | None = None,
     seed: int = 0,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
 ) -> RobustCurve:
     """Robust accuracy at each ε, from above by attacks and from below by proofs, with intervals for the N test points.
 
     Args:
-        net, x, y, norm, attack, seed: as in `robust_accuracy`.
+        net, x, y, norm, attack, seed, output, extras: as in `robust_accuracy`.
         eps: the radii, in raw input units.
         confidence: of each interval by itself.
         bounds, readout: as in `Classifier`.
@@ -72,10 +77,10 @@ def robust_curve(
     >>> curve.proved.tolist()    # nothing is proved of a function: a module can be read
     [0.0, 0.0]
     """
-    found = robust_accuracy(
-        net, x, y, eps=list(eps), norm=norm, attack=attack, bounds=bounds, readout=readout, seed=seed
-    )
-    sure = certified_accuracy(net, x, y, eps=list(eps), norm=norm, bounds=bounds, readout=readout)
+    net, x = ready_to_attack(net, x, output=output, extras=extras)
+    classifier = as_classifier(net, bounds=bounds, readout=readout)
+    found = robust_accuracy(classifier, x, y, eps=list(eps), norm=norm, attack=attack, seed=seed)
+    sure = certified_accuracy(classifier, x, y, eps=list(eps), norm=norm)
     value, proved = torch.as_tensor(found.value), torch.as_tensor(sure.value).cpu()
     lower, upper = wilson(value, len(x), confidence=confidence)
     return RobustCurve(found.eps, value, lower, upper, proved, found)

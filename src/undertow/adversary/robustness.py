@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,11 @@ from undertow.adversary.contradictions import contradictions_between
 from undertow.adversary.exact.branching import exact_distance
 from undertow.adversary.exact.two_layer_gaps import TwoLayer, two_layer_of
 from undertow.adversary.geometry import check_norm, lengths
+from undertow.adversary.joined_results import joined_brackets
 from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
 from undertow.core.outputs import OutputChoice
-from undertow.core.plain_words import check_tensor
 from undertow.core.shown import Shown
 
 __all__ = ["Robustness", "robustness"]
@@ -129,25 +129,21 @@ def robustness(
     [1.4, 1.4, 1.4]
     """
     _check_exact(exact)
-    check_tensor(x)
     if attack not in ("thorough", "fast"):
         raise InputError(f"attack={attack!r} must be 'thorough' or 'fast'.")
-    if isinstance(net, nn.Module) and isinstance(x, Tensor):
-        net, x = ready_to_attack(net, x, output=output, extras=extras)
-        apart = sample_by_sample(net, len(x))
-        if apart is not None:
-            options: dict[str, Any] = {
-                "norm": norm,
-                "exact": exact,
-                "seconds": seconds / len(x),
-                "attack": attack,
-                "shorten": shorten,
-                "refine": refine,
-            }
-            options |= {"bounds": bounds, "readout": readout, "seed": seed}
-            return joined_brackets([robustness(own, x[part], y[part], **options) for own, part in apart])
+    net, x = ready_to_attack(net, x, output=output, extras=extras)
     classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm, one=True)
     x, y = x.detach(), as_labels(y, x)
+    apart = sample_by_sample(classifier, x, y)
+    if apart is not None:
+        options: dict[str, Any] = {
+            "norm": norm,
+            "exact": exact,
+            "seconds": seconds / len(x),
+            "attack": attack,
+        }
+        options |= {"shorten": shorten, "refine": refine, "seed": seed}
+        return joined_brackets([robustness(own, x[part], y[part], **options) for own, part in apart])
     with classifier.scoring(x, y) as scorer:
         search = begin(scorer, x, y, norm=length, seed=seed)
         graphs, reason = graphs_of(classifier, x)
@@ -173,16 +169,6 @@ def robustness(
     }
     certificate = named_proof(graphs, reason, search, refined=any(refined), ended=ended, by_cases=by_cases)
     return _bracket(search, sides, statuses, certificate, x, many=classifier.several)
-
-
-def joined_brackets(parts: Sequence[Robustness]) -> Robustness:
-    """The samples of several results of one network as one."""
-    names = ("certified", "proved", "estimate", "attacked", "exact", "rounding", "examples")
-    tensors: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
-    status: Any = tuple(word for part in parts for word in part.status)
-    contradictions = tuple(sentence for part in parts for sentence in part.contradictions)
-    certificate = max((part.certificate for part in parts), key=len)  # of one that was ended, too
-    return replace(parts[0], **tensors, status=status, certificate=certificate, contradictions=contradictions)
 
 
 def _check_exact(exact: bool | str) -> None:

@@ -18,7 +18,7 @@ from undertow.core.outputs import OutputChoice, picked_output
 from undertow.core.plain_words import in_plain_words
 from undertow.core.token_inputs import embedding_of, last_tokens
 
-__all__ = ["Adapted", "MeasuredElsewhere", "adapted"]
+__all__ = ["Adapted", "MeasuredElsewhere", "adapted", "named_rows"]
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -140,8 +140,7 @@ def adapted(
         if output is not None or extras:
             raise InputError("this network has been prepared with its output and extras: leave both out.")
         return net, x
-    extras = rows_of_extras(extras, x)
-    _check_names(net, extras)
+    extras = named_rows(net, x, extras)
     if not x.is_floating_point():
         return _from_embedding(net, x, output, extras)
     if output is not None or extras or not _returns_tensor(net, x):
@@ -149,10 +148,14 @@ def adapted(
     return net, x
 
 
-def _check_names(net: nn.Module, extras: Mapping[str, Any]) -> None:
-    """Refuse extras that the network has no argument for; where it takes any name, tell that it may not use them."""
+def named_rows(net: nn.Module, x: Tensor, extras: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The extras as ``rows_of_extras`` has them, where the network has an argument of each name.
+
+    Where it takes any name, it is told that it may not use them.
+    """
+    found = rows_of_extras(extras, x)
     known, any_other = arguments_beside_x(net)
-    for name in extras:
+    for name in found:
         if name in known or (any_other and not known):
             continue
         if not any_other:
@@ -160,6 +163,7 @@ def _check_names(net: nn.Module, extras: Mapping[str, Any]) -> None:
         _tell(
             f"extras: no argument of the network is called {name!r}, so that it may be ignored; {nearest(name, known)}"
         )
+    return found
 
 
 def _from_embedding(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss, labels_of_classes, prepare_labels
+from undertow.core.numbered_samples import given_beside, numbered
 from undertow.core.outputs import OutputChoice, returning
+from undertow.core.plain_words import in_plain_words
 from undertow.core.unwrapping import as_written, runs_autocast, unwrapped
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "scores_of",
     "scoring_copy",
     "scoring_network",
+    "scoring_samples",
     "slices",
 ]
 
@@ -74,6 +77,32 @@ def scoring_network(
         if isinstance(first, Tensor):
             return found
     return scoring_copy(net, dtype, output=output)
+
+
+def scoring_samples(
+    net: nn.Module,
+    x: Tensor,
+    dtype: torch.dtype = torch.float64,
+    *,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
+    copy: bool = True,
+) -> tuple[nn.Module, Tensor]:
+    """A copy that returns scores, or without ``copy`` what ``scoring_network`` gives, and the points as it takes them.
+
+    Where it takes extras these are the samples' numbers.
+    """
+    net, x, output, beside = given_beside(net, x, output=output, extras=extras)
+    if not beside and not copy:
+        looked_at = scoring_network(net, x, dtype, output=output)
+        return looked_at, points_for(looked_at, x)
+    copied = scoring_copy(net, dtype, output=output)
+    if not beside:
+        return copied, points_for(copied, x)
+    points, _ = numbered(copied, points_for(copied, x), beside)
+    with in_plain_words(x), torch.no_grad():
+        copied(points[:1])
+    return copied, points
 
 
 def chosen_parameters(net: nn.Module, parameters: Sequence[str]) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Literal, get_args
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, nearest
+from undertow.core.numbered_samples import given_beside, numbered
 from undertow.core.outputs import OutputChoice, returning
 from undertow.core.plain_words import check_tensor
 from undertow.core.precision import matmul_precision
@@ -61,6 +62,7 @@ def sharpness(
     chunk: int | None = None,
     memory_budget: int | None = None,
     output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
     generator: torch.Generator | None = None,
 ) -> SharpnessResult:
     """Sharpness λ_1(∇²L(w)), where L(w) is the mean over the samples of ℓ(f_w(x_i), y_i).
@@ -96,6 +98,7 @@ def sharpness(
         memory_budget: Bytes for graphs, by default a quarter of what is free. Beside it a run holds one vector of as
             many numbers as there are parameters for every product, usually 20 to 60 of them.
         output: Which of the network's outputs holds the scores, where it has several: a name, a place, a function.
+        extras: What the network takes beside x, by name, a row for each sample: {"attention_mask": mask}.
         generator: Where starts are drawn from; by default a fixed seed. The global random state is left alone.
 
     >>> net = nn.Linear(2, 1, bias=False)      # the Hessian is (1/N) Σ x xᵀ
@@ -124,6 +127,7 @@ def sharpness(
         chunk=chunk,
         memory_budget=memory_budget,
         output=output,
+        extras=extras,
         generator=generator,
     )[0]
 
@@ -149,6 +153,7 @@ def sharpness_batched(
     chunk: int | None = None,
     memory_budget: int | None = None,
     output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
     generator: torch.Generator | None = None,
 ) -> list[SharpnessResult]:
     """The sharpness of several networks of one architecture on the same samples, their products taken at once.
@@ -171,7 +176,7 @@ def sharpness_batched(
         "parameters": parameters,
         "dtype": dtype,
     }
-    options |= {"chunk": chunk, "memory_budget": memory_budget, "output": output}
+    options |= {"chunk": chunk, "memory_budget": memory_budget, "output": output, "extras": extras}
     with curvature_products(networks, x, y, loss=loss, **options) as (products, kinks):
         if not 1 <= top <= products.size:
             raise InputError(f"top = {top}: the matrix has {products.size} eigenvalues.")
@@ -202,22 +207,30 @@ def curvature_products(
     chunk: int | None = None,
     memory_budget: int | None = None,
     output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[CurvatureProducts, tuple[str, ...]]]:
     """Products of the networks' matrices once everything has been checked, and the kinks; leaves no trace."""
     if matrix not in get_args(CurvatureMatrix):
         raise InputError(f"matrix = {matrix!r}: {nearest(str(matrix), get_args(CurvatureMatrix))}")
     check_tensor(x)
     check_tensor(y, "y")
-    networks = [differentiable(net) for net in networks]
+    given = [given_beside(differentiable(net), x, output=output, extras=extras) for net in networks]
+    networks = [each.net for each in given]
     check_members(networks)
+    _, x, output, beside = given[0]
     chosen = ChosenParameters.of(networks[0], parameters)
     # Read before anything is hooked onto it, for what it returns.
-    dense = dense_network(networks[0], x) if output is None else None
+    dense = dense_network(networks[0], x) if output is None and not beside else None
+    precision = working_dtype(networks[0], x, dtype)
     with ExitStack() as stack:
-        for net in networks:
+        samples = x
+        for net in dict.fromkeys(networks):
             stack.enter_context(returning(net, output))
             stack.enter_context(leave_no_trace(net, device=x.device))
-        precision = working_dtype(networks[0], x, dtype)
+            if beside:
+                samples, handle = numbered(net, x, beside)
+                stack.enter_context(handle)
+        x = samples
         outputs = check_samples(networks[0], x, y, precision)
         objective = LossOverSamples.of(y, loss=loss, reduction=reduction, outputs=tuple(outputs.shape))
         products = CurvatureProducts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,7 @@ def hessian_trace(
     chunk: int | None = None,
     memory_budget: int | None = None,
     output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
     generator: torch.Generator | None = None,
 ) -> TraceResult:
     """Trace of ∇²L(w) by Hutch++: tr H = tr QᵀHQ + E gᵀAg with A = (I − QQᵀ)H(I − QQᵀ).
@@ -74,7 +75,7 @@ def hessian_trace(
     than products is taken whole.
 
     Args:
-        net, x, y, loss, matrix, reduction, parameters, dtype, chunk, output: As in :func:`undertow.sharpness`.
+        net, x, y, loss, matrix, reduction, parameters, dtype, chunk, output, extras: As in :func:`undertow.sharpness`.
         probes: How many products at first.
         max_probes: Up to how many at once the number is doubled, by default 1,920; those of all looks are at most twice
             as many.
@@ -110,7 +111,7 @@ def hessian_trace(
         "parameters": parameters,
         "dtype": dtype,
     }
-    options |= {"chunk": chunk, "memory_budget": memory_budget, "output": output}
+    options |= {"chunk": chunk, "memory_budget": memory_budget, "output": output, "extras": extras}
     goal = _Goal(probes, looks, rtol, risk, tail)
     with curvature_products([net], x, y, loss=loss, **options) as (products, _):
         if products.size <= probes:

@@ -21,9 +21,8 @@ from undertow.core.scoring import (
     chosen_parameters,
     margins_of,
     pair_gaps,
-    points_for,
     scores_of,
-    scoring_copy,
+    scoring_samples,
 )
 from undertow.core.sections import Count, NonNegative, Text
 from undertow.core.shown import Shown
@@ -98,6 +97,7 @@ def kkt(
     max_rounds: int = 30,
     weight_norm: float | str = 2,
     output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
 ) -> KktResult:
     """Residuals of the KKT conditions at the network's parameters, and the multipliers that come nearest.
 
@@ -126,6 +126,7 @@ def kkt(
             1 − ⟨θ, u⟩/(‖θ‖ ‖u‖_*) for u = Σ λ ∇q, and the misalignment that of u = −∇𝓛
             (``undertow.measures.norm_stationarity``).
         output: Which of the network's outputs holds the scores, where it has several: a name, a place, a function.
+        extras: What the network takes beside x, by name, a row for each point: {"attention_mask": mask}.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 1.0]]))
@@ -146,8 +147,7 @@ def kkt(
         )
     check_tensor(x)
     check_tensor(y, "y")
-    copied = scoring_copy(net, output=output)
-    points = points_for(copied, x)
+    copied, points = scoring_samples(net, x, output=output, extras=extras)
     theta = chosen_parameters(copied, parameters)
     if not any(bool(weight.any()) for weight in theta.values()):
         raise ModelError("every parameter is zero: there is no direction to test.")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,10 +18,8 @@ from undertow.core.scoring import (
     LossName,
     chosen_parameters,
     margins_of,
-    points_for,
     scores_of,
-    scoring_copy,
-    scoring_network,
+    scoring_samples,
 )
 from undertow.core.sections import NonNegative, Text
 from undertow.core.shown import Shown
@@ -86,6 +84,7 @@ def margins(
     chunk: int | None = None,
     dtype: torch.dtype = torch.float64,
     output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
 ) -> MarginsResult:
     """q per point, q_min/ρ^L, q_min/∏‖W_k‖_F and the smoothed margin ρ^-L ℓ⁻¹(𝓛) (Lyu & Li 2020, §3 and §4.1).
 
@@ -105,6 +104,7 @@ def margins(
         chunk: Points in one pass; chosen by the size of the network where None.
         dtype: Precision of the forward pass. float32 gives the margins as executed, with their rounding.
         output: Which of the network's outputs holds the scores, where it has several: a name, a place, a function.
+        extras: What the network takes beside x, by name, a row for each point: {"attention_mask": mask}.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[3.0, 4.0]]))
@@ -123,8 +123,7 @@ def margins(
         raise InputError(f"tolerance = {tolerance!r} must be 0 or more.")
     check_tensor(x)
     check_tensor(y, "y")
-    copied = scoring_network(net, x, dtype, output=output)
-    points = points_for(copied, x)
+    copied, points = scoring_samples(net, x, dtype, output=output, extras=extras, copy=False)
     chosen = chosen_parameters(copied, parameters)
     scores = scores_of(copied, points, chunk=chunk).double()
     if not bool(torch.isfinite(scores).all()):
@@ -135,9 +134,10 @@ def margins(
     smallest = float(value.min())
     log_loss = float(log_mean_loss(scores, labels, named)) + math.log(len(value))
     norm = size_of(chosen.values(), as_weight_norm(weight_norm))
-    exact = copied if dtype == torch.float64 else scoring_copy(net, output=output)
-    wide = points.double() if points.is_floating_point() else points
-    scaling = homogeneity_of(exact, wide, parameters=parameters)
+    exact = (
+        (copied, points) if dtype == torch.float64 else scoring_samples(net, x, output=output, extras=extras)
+    )
+    scaling = homogeneity_of(*exact, parameters=parameters)
     log_scale = scaling.order * math.log(norm) if norm > 0 else math.nan
     layers, remark = _log_layers(copied, list(chosen), scaling)
     return MarginsResult(

@@ -9,6 +9,7 @@ import torch
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 from torch import Tensor, nn
 
+from undertow.core.enclosing import rows_of
 from undertow.core.losses import Loss as LossName
 from undertow.core.sections import Count, NonNegative, Positive
 from undertow.curvature.hessian_sharpness import sharpness_batched
@@ -81,5 +82,5 @@ def loss_for(name: str, net: nn.Module, x: Tensor) -> LossName:
     if name != "auto":
         return cast("LossName", name)
     with torch.no_grad():
-        scores = net(x[:1])
+        scores = rows_of(net, slice(1))(x[:1])
     return "bce" if scores.numel() == 1 else "cross-entropy"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from undertow.adversary.any_network import ready_to_attack, sample_by_sample
 from undertow.adversary.certificates.jacobian_bounds import JacobianBounds
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.member_batches import taken
@@ -18,11 +20,12 @@ from undertow.adversary.certificates.score_gaps import difference_rows
 from undertow.adversary.certificates.steepest_points import steepest_found
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
+from undertow.adversary.joined_results import joined_lipschitz
 from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.scorer import Scorer
 from undertow.core.errors import InputError
-from undertow.core.plain_words import check_tensor
+from undertow.core.outputs import OutputChoice
 from undertow.core.shown import Shown
 
 __all__ = ["LipschitzBracket", "lipschitz", "lipschitz_bounds"]
@@ -54,6 +57,8 @@ def lipschitz(
     bounds: tuple[float, float] | None = None,
     readout: str | Groups | None = None,
     seed: int = 0,
+    output: OutputChoice = None,
+    extras: Mapping[str, Any] | None = None,
 ) -> LipschitzBracket:
     """Bracket the Lipschitz constant of the class scores on the ball of ``radius`` around each sample.
 
@@ -70,6 +75,8 @@ def lipschitz(
         bounds: the smallest and the largest valid input; the part of the ball within is meant.
         readout: how outputs become classes, see `Classifier`.
         seed: of the starts of the search from below.
+        output: which of the network's outputs are the scores, where it has several: a name, a place, a function.
+        extras: what the network takes beside x, by name, a row for each sample.
 
     >>> line = torch.nn.Linear(2, 1, bias=False).requires_grad_(False)
     >>> _ = line.weight.copy_(torch.tensor([[3.0, 4.0]]))
@@ -77,15 +84,30 @@ def lipschitz(
     >>> [round(float(side), 6) for side in (found.lower, found.upper)]
     [5.0, 5.0]
     """
-    classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm, one=True)
+    ready, x = ready_to_attack(net, x, output=output, extras=extras)
+    classifier, length = as_classifier(ready, bounds=bounds, readout=readout), check_norm(norm, one=True)
     if classifier.several:
         raise InputError("lipschitz takes one network: call it for each")
-    check_tensor(x)
     x = x.detach()
     labels = None if y is None else as_labels(y, x)
     reach = torch.as_tensor(radius, dtype=torch.float64, device=x.device).expand(len(x)).clone()
     if not bool(((reach >= 0) & reach.isfinite()).all()):
         raise InputError(f"radius={radius!r} must be ≥ 0 and finite, one number or one for each sample")
+    apart = sample_by_sample(classifier, x, labels)
+    if apart is not None:
+        return joined_lipschitz(
+            [
+                lipschitz(
+                    own,
+                    x[at],
+                    radius=reach[at],
+                    norm=norm,
+                    y=None if labels is None else labels[at],
+                    seed=seed,
+                )
+                for own, at in apart
+            ]
+        )
     with classifier.scoring(x, labels) as scorer:
         graph, status = _read(classifier, x)
         function = _function(graph, scorer, labels)
