@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from undertow.core.networks import is_unmodified
 from undertow.core.scoring import slices
 
 __all__ = ["KinkSlopes", "count_calls", "find_kinks", "kinked_modules", "record_inputs"]
@@ -88,7 +89,7 @@ def kinked_modules(net: nn.Module, sample: Tensor) -> dict[str, float]:
     return {
         name: float(module.negative_slope) if isinstance(module, nn.LeakyReLU) else 0.0
         for name, module in net.named_modules()
-        if type(module) in (nn.ReLU, nn.LeakyReLU) and calls.get(name) == 1
+        if type(module) in (nn.ReLU, nn.LeakyReLU) and calls.get(name) == 1 and is_unmodified(module)
     }
 
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
+from torch.utils._pytree import tree_map
 
 from undertow.core.called_with import called_with
 from undertow.core.pulled_back import pulled_back
 from undertow.core.scoring import as_rows, chunk_for, slices
-from undertow.measures.gradient_factors import GradientFactor, factor_of_layer
-from undertow.measures.kink_slopes import KinkSlopes, count_calls
+from undertow.measures.factored_layers import factored_layers, layer_factors, own_parameters
+from undertow.measures.gradient_factors import GradientFactor
+from undertow.measures.kink_slopes import KinkSlopes
 
 __all__ = ["PairGradients", "Pairs", "derivatives_along"]
+
+# what vmap raises where it has no rule for an operation, and a network that branches on values
+_NO_RULE = (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError)
 
 
 @dataclass(frozen=True)
@@ -76,26 +81,15 @@ class PairGradients:
         self._labels, self._signs = labels, signs
         self.weights = {name: p.detach() for name, p in net.named_parameters() if name in set(names)}
         self.chunk = max(1, chunk_for(net, x[:1]) // 4)
-        self._calls = count_calls(net, x[:1])
         with torch.no_grad():
             self._outputs = as_rows(net(x[:1]), 1).shape[1]
-        # A layer that shares a parameter with another one has only a part of its gradient.
-        uses = Counter(id(p) for _, p in net.named_parameters(remove_duplicate=False))
-        self._layers = {
-            name: module
-            for name, module in net.named_modules()
-            if self._calls.get(name) == 1
-            and _is_plain(module)
-            and self._own(name, module)
-            and all(uses[id(p)] == 1 for p in module.parameters())
-        }
+        self._layers = factored_layers(net, x, self.weights)
         covered = {full for name, module in self._layers.items() for full in self._own(name, module)}
         self._rest = [name for name in self.weights if name not in covered]
 
     def _own(self, name: str, module: nn.Module) -> list[str]:
         """The layer's own parameters that count, by their full names."""
-        full = [f"{name}.{key}".lstrip(".") for key, _ in module.named_parameters(recurse=False)]
-        return [each for each in full if each in self.weights]
+        return own_parameters(name, module, self.weights)
 
     # Sums and products over all points: one pass backward, one pass forward
 
@@ -193,64 +187,65 @@ class PairGradients:
         }
 
     def _factors(self, pairs: Pairs) -> dict[str, GradientFactor]:
-        inputs: dict[str, Tensor] = {}
-        outputs: dict[str, Tensor] = {}
-
-        def keep(name: str) -> Callable[..., Tensor]:
-            def hook(module: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:  # noqa: ARG001
-                outputs[name] = output if output.requires_grad else output.requires_grad_()
-                inputs[name] = given[0].detach()
-                return outputs[name].clone()  # what follows may work in place
-
-            return hook
-
-        with torch.enable_grad(), ExitStack() as stack:
+        slopes = self.score_slopes(pairs)
+        with ExitStack() as stack:
             if pairs.slopes is not None:
                 stack.enter_context(pairs.slopes.on(self.net))
-            for name, module in self._layers.items():
-                handle = module.register_forward_hook(keep(name))
-                stack.callback(handle.remove)
-            scores = as_rows(self.net(self.x[pairs.points]), len(pairs))
-            slopes = self.score_slopes(pairs)
-            names = list(outputs)
-            # Without a plain layer, where all parameters are the root's own, the dense rest below is everything.
-            found = pulled_back([scores], [outputs[n] for n in names], [slopes]) if names else []
-        factors = {}
-        for name, delta in zip(names, found, strict=True):
-            known = torch.zeros_like(outputs[name]) if delta is None else delta
-            factors[name] = factor_of_layer(
-                self._layers[name], inputs[name], known.detach(), self._parts(name)
-            )
+            factors = layer_factors(self.net, self._layers, self.x[pairs.points], slopes, self.weights)
         if self._rest:
             factors[""] = self._dense(pairs, slopes)
         return factors
 
-    def _parts(self, name: str) -> tuple[bool, bool]:
-        """Whether the layer's weight counts, and whether its bias does."""
-        own = self._own(name, self._layers[name])
-        return any(each.endswith("weight") for each in own), any(each.endswith("bias") for each in own)
-
     def _dense(self, pairs: Pairs, slopes: Tensor) -> GradientFactor:
-        """By parameters of other modules: a copy of these for every pair, and gradients as they are."""
-        count = len(pairs)
-        copies = {
-            name: self.weights[name].expand(count, *self.weights[name].shape).clone().requires_grad_()
-            for name in self._rest
-        }
-
-        def margin(weights: dict[str, Tensor], sample: Tensor, slope: Tensor) -> Tensor:
-            scores: Tensor = called_with(self.net, weights, sample[None])
-            return (scores.reshape(-1) * slope).sum()
-
-        with torch.enable_grad():
-            total = vmap(margin)(copies, self.x[pairs.points], slopes).sum()
-            found = torch.autograd.grad(total, list(copies.values()))
-        rows = torch.cat([each.flatten(1) for each in found], dim=1)
+        """By all other parameters: gradients as they are, of all pairs at once where the network can be mapped."""
+        kinks = ({}, {}) if pairs.slopes is None else (dict(pairs.slopes.at), dict(pairs.slopes.slope))
+        each = (self.x[pairs.points], slopes, *kinks)
+        try:
+            copies = {
+                name: self.weights[name].expand(len(pairs), *self.weights[name].shape) for name in self._rest
+            }
+            leaves = {name: weight.clone().requires_grad_() for name, weight in copies.items()}
+            with torch.enable_grad():
+                total = vmap(self._margin)(leaves, *each).sum()
+            found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+            rows = torch.cat(
+                [_or_zero(leaf, one).flatten(1) for leaf, one in zip(leaves.values(), found, strict=True)], 1
+            )
+        except torch.OutOfMemoryError:
+            raise
+        except _NO_RULE:
+            rows = torch.stack([self._row(*_each_at(each, pair)) for pair in range(len(pairs))])
         return GradientFactor(rows[:, None, :], torch.ones_like(rows[:, None, :1]))
 
+    def _row(
+        self, sample: Tensor, slope: Tensor, at: dict[str, Tensor], steepness: dict[str, Tensor]
+    ) -> Tensor:
+        """The gradient of one pair's margin by the parameters that no layer has, one after the other."""
+        leaves = {name: self.weights[name].clone().requires_grad_() for name in self._rest}
+        with torch.enable_grad():
+            margin = self._margin(leaves, sample, slope, at, steepness)
+        found = torch.autograd.grad(margin, list(leaves.values()), allow_unused=True)
+        return torch.cat(
+            [_or_zero(leaf, one).flatten() for leaf, one in zip(leaves.values(), found, strict=True)]
+        )
 
-def _is_plain(module: nn.Module) -> bool:
-    """Whether the module is a matrix product or a convolution as these are written above."""
-    if type(module) is nn.Linear:
-        return True
-    return isinstance(module, nn.Conv2d) and module.groups == 1 and module.padding_mode == "zeros"
+    def _margin(
+        self,
+        weights: dict[str, Tensor],
+        sample: Tensor,
+        slope: Tensor,
+        at: dict[str, Tensor],
+        steepness: dict[str, Tensor],
+    ) -> Tensor:
+        kinks = KinkSlopes(*({name: one[None] for name, one in part.items()} for part in (at, steepness)))
+        with kinks.on(self.net):
+            scores: Tensor = called_with(self.net, weights, sample[None])
+        return (scores.reshape(-1) * slope).sum()
+
+
+def _each_at(parts: Any, pair: int) -> Any:
+    return tree_map(lambda part: part[pair], parts)
+
+
+def _or_zero(leaf: Tensor, gradient: Tensor | None) -> Tensor:
+    return torch.zeros_like(leaf) if gradient is None else gradient

@@ -1,0 +1,157 @@
+"""KKT residuals where layers alone do not tell the gradients: hooks, weights used elsewhere, layouts, recurrence."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.optimize
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from undertow.measures.kkt import kkt
+
+
+def dense_residual(net: nn.Module, x: Tensor, y: Tensor) -> float:
+    """Every gradient one by one by autograd, and the multipliers by SciPy."""
+    weights = list(net.parameters())
+    scores: Tensor = net(x)
+    rows, gaps = [], []
+    for point, label in zip(scores, y.tolist(), strict=True):
+        for rival in set(range(len(point))) - {label}:
+            gap = point[label] - point[rival]
+            slopes = torch.autograd.grad(gap, weights, retain_graph=True, materialize_grads=True)
+            rows.append(torch.cat([slope.flatten() for slope in slopes]).numpy())
+            gaps.append(gap.item())
+    theta = torch.cat([weight.detach().flatten() for weight in weights]).numpy()
+    size = np.linalg.norm(theta)
+    columns, excess = np.stack(rows).T, (np.array(gaps) - min(gaps)) / size
+    found = scipy.optimize.nnls(np.vstack([columns, excess]), np.append(theta / size, 0.0), maxiter=10_000)[0]
+    return float(np.linalg.norm(theta / size - columns @ found))
+
+
+def layers() -> Any:
+    return nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(0.3), nn.Linear(8, 3, bias=False))
+
+
+def changed_output() -> nn.Module:
+    net = layers()
+    net[0].register_forward_hook(lambda _module, _given, output: torch.sin(3 * output))
+    return net
+
+
+def changed_input() -> nn.Module:
+    net = layers()
+    net[0].register_forward_pre_hook(lambda _module, given: (2 * given[0],))
+    return net
+
+
+def own_forward() -> nn.Module:
+    net = layers()
+    layer = net[0]
+    layer.forward = types.MethodType(lambda own, x: functional.linear(x, 2 * own.weight, own.bias), layer)
+    return net
+
+
+class WeightElsewhere(nn.Module):
+    """Uses a layer's weight a second time, transposed, without calling the layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.out = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = functional.linear(torch.tanh(self.inside(x)), self.inside.weight.T)
+        return self.out(torch.tanh(hidden))
+
+
+class WeightBeside(WeightElsewhere):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(torch.tanh(self.inside(x))) * (1 + self.out.weight.square().sum())
+
+
+class Pieces(nn.Module):
+    """Two tokens of three numbers, arranged in some way before a layer sees them, and the tokens summed after."""
+
+    def __init__(self, arrange: Callable[[Tensor], Tensor], total: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.layer, self.out, self.arrange, self.total = nn.Linear(3, 4), nn.Linear(4, 3), arrange, total
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.total(torch.tanh(self.layer(self.arrange(x.reshape(-1, 2, 3))))))
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.out = nn.GRU(3, 4, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.cell(x.reshape(-1, 2, 3))[0][:, -1])
+
+
+class OneByOne(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.out = nn.Conv2d(1, 4, 2), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([self.out(torch.tanh(self.convolution(p.reshape(1, 2, 3))).flatten()) for p in x])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        layers,
+        changed_output,
+        changed_input,
+        own_forward,
+        WeightElsewhere,
+        WeightBeside,
+        pytest.param(lambda: Pieces(lambda x: x, lambda h: h.sum(1)), id="points, tokens"),
+        pytest.param(lambda: Pieces(lambda x: x.transpose(0, 1), lambda h: h.sum(0)), id="tokens, points"),
+        pytest.param(
+            lambda: Pieces(lambda x: x.flatten(0, 1), lambda h: h.unflatten(0, (-1, 2)).sum(1)), id="flat"
+        ),
+        Recurrent,
+        OneByOne,
+    ],
+)
+@pytest.mark.parametrize("count", [2, 25])
+def test_residuals_are_those_of_all_gradients_one_by_one(build: Callable[[], nn.Module], count: int) -> None:
+    torch.manual_seed(0)
+    net = build().double()
+    x = torch.randn(count, 6, dtype=torch.float64)
+    y = net(x).argmax(1)
+    assert kkt(net, x, y, kinks=0.0).residual == pytest.approx(dense_residual(net, x, y), rel=1e-4)
+
+
+def test_slopes_at_kinks_are_free_beside_parameters_that_no_layer_has() -> None:
+    class OfTheRoot(nn.Module):
+        def __init__(self, net: nn.Module) -> None:
+            super().__init__()
+            self.inside, self.bias, self.out = (nn.Parameter(w.detach().clone()) for w in net.parameters())
+            self.rectify = nn.LeakyReLU(0.3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.rectify(x @ self.inside.T + self.bias) @ self.out.T
+
+    torch.manual_seed(0)
+    net = layers().double()
+    x = torch.randn(12, 6, dtype=torch.float64)
+    with torch.no_grad():
+        for point, unit in ((0, 0), (1, 3), (1, 5)):  # put these on the kinks of these units
+            row = net[0].weight[unit]
+            x[point] -= (row @ x[point] + net[0].bias[unit]) / row.square().sum() * row
+        row, other = net[0].weight[3], net[0].weight[5]
+        both = torch.stack([row, other])
+        x[1] -= torch.linalg.pinv(both) @ (both @ x[1] + net[0].bias[[3, 5]])
+    y = net(x).argmax(1)
+    in_layers, of_root = kkt(net, x, y), kkt(OfTheRoot(net), x, y)
+    assert in_layers.kinks == of_root.kinks == 2
+    assert in_layers.residual < kkt(net, x, y, kinks=0.0).residual - 1e-4
+    assert of_root.residual == pytest.approx(in_layers.residual, rel=1e-5)
