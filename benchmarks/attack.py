@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from undertow.adversary import Classifier, robust_accuracy
-from undertow.adversary.classifier import Scorer
 from undertow.adversary.closest import closest_examples
+from undertow.adversary.scorer import Scorer
 from undertow.core.errors import UndertowError
 from undertow.data import d_binary, load
 

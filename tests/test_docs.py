@@ -139,7 +139,7 @@ def _imports() -> dict[str, set[str]]:
     for path in SOURCE.rglob("*.py"):
         place = path.relative_to(SOURCE)
         package = place.parts[0].removesuffix(".py")
-        if package in ("__init__", *_FOR_EVERYONE):
+        if package in ("__init__", "__main__", *_FOR_EVERYONE):
             continue
         names = found.setdefault(package, set())
         tree = ast.parse(path.read_text())

@@ -13,8 +13,8 @@ from tests.adversary.cases import decisions, digits, mlp, parity, points
 from undertow.adversary import Classifier, Groups, robust_accuracy, robust_curve
 from undertow.adversary.accuracy import RobustAccuracyResult
 from undertow.adversary.attacks.search import Search
-from undertow.adversary.classifier import margins_of
 from undertow.adversary.geometry import lengths
+from undertow.adversary.scorer import margins_of
 from undertow.core.errors import ConfigError, InputError
 
 BOX = (0.0, 1.0)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 import undertow as ut
 from undertow.core.errors import ModelError
 from undertow.core.status import Status
+from undertow.jacobian.method import Method
 from undertow.jacobian.perturbation import Noise
-from undertow.jacobian.plan import Method
 from undertow.jacobian.precisions import NetworkSamples
 from undertow.jacobian.promotion import Promoting, double_of
 from undertow.jacobian.rounding import Rounding, rounding_of

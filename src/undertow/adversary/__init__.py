@@ -4,8 +4,9 @@ Start with `robust_accuracy` and `robustness`; a `Classifier` declares normalisa
 """
 
 from undertow.adversary.accuracy import RobustAccuracyResult, attack_cost, robust_accuracy
-from undertow.adversary.classifier import Classifier, Groups
+from undertow.adversary.classifier import Classifier
 from undertow.adversary.example_pairs import pairs_grid
+from undertow.adversary.readout import Groups
 from undertow.adversary.risk import AdversarialRisk, RiskBoundResult, adversarial_risk, risk_bound
 from undertow.adversary.robust_curves import RobustCurve, robust_curve, wilson
 from undertow.adversary.robustness import Robustness, robustness

@@ -18,9 +18,11 @@ from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.attacks.sequence import attack_all, sequence_of
 from undertow.adversary.certificates.member_proofs import gap_bounds_of
 from undertow.adversary.certificates.network_graph import graphs_of
-from undertow.adversary.classifier import Classifier, Groups, Net, Passes, Scorer, as_classifier
+from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
+from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
+from undertow.adversary.scorer import Passes, Scorer
 from undertow.core.errors import ConfigError, InputError, nearest
 from undertow.core.plain_words import check_tensor
 from undertow.core.shown import Shown

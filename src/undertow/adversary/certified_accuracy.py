@@ -14,9 +14,11 @@ from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import graphs_of
 from undertow.adversary.certificates.refined import Effort, refined_gaps
 from undertow.adversary.certificates.stacked_graphs import together
-from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier, margins_of
+from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
+from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
+from undertow.adversary.scorer import margins_of
 from undertow.core.errors import InputError
 from undertow.core.shown import Shown
 

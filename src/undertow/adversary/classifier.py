@@ -19,37 +19,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary.readout import READOUTS, Groups, readout_matrix
 from undertow.adversary.sample_checks import as_labels, check_inputs
+from undertow.adversary.scorer import Scorer, margins_of
 from undertow.adversary.stacked_networks import stacked
 from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.outputs import picked_output
 from undertow.core.plain_words import check_tensor, gradients_in_plain_words, in_plain_words
 from undertow.core.unwrapping import as_written, unwrapped
 
-__all__ = ["Classifier", "Groups", "Passes", "Scorer", "as_classifier", "margins_of"]
+__all__ = ["Classifier", "Net", "as_classifier"]
 
 Net = Callable[[Tensor], Tensor]
-_READOUTS = ("auto", "logit", "classes")
-
-
-@dataclass(frozen=True)
-class Groups:
-    """The binary read-out Σ_{j∈J+} s_j − Σ_{j∈J−} s_j of a k-class network; label 1 is J+."""
-
-    positive: tuple[int, ...]
-    negative: tuple[int, ...]
-
-    def weights(self, outputs: int) -> Tensor:
-        chosen = (*self.positive, *self.negative)
-        if not chosen or len(set(chosen)) < len(chosen) or not all(0 <= j < outputs for j in chosen):
-            raise InputError(
-                f"Groups({self.positive}, {self.negative}) must name each of the {outputs} outputs at most "
-                f"once, with indices 0 … {outputs - 1}"
-            )
-        row = torch.zeros(outputs)
-        row[list(self.positive)] = 1.0
-        row[list(self.negative)] = -1.0
-        return row
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +61,8 @@ class Classifier:
     unit_norm: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if isinstance(self.readout, str) and self.readout not in _READOUTS:
-            raise InputError(f"readout={self.readout!r} is unknown: {nearest(self.readout, _READOUTS)}")
+        if isinstance(self.readout, str) and self.readout not in READOUTS:
+            raise InputError(f"readout={self.readout!r} is unknown: {nearest(self.readout, READOUTS)}")
         if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
             raise InputError(f"bounds={self.bounds} must be (smallest, largest)")
         if bool((torch.as_tensor(self.std) <= 0).any()):
@@ -180,77 +161,10 @@ class Classifier:
                 "your own"
             )
         width = 1 if sample.ndim == 2 else sample.shape[2]
-        readout = _readout_matrix(self.readout, width)
+        readout = readout_matrix(self.readout, width)
         classes = width if readout is None else len(readout)
         readout = None if readout is None else readout.to(sample)
         return Scorer(outputs, members, tuple(x.shape[1:]), classes, readout, self.bounds)
-
-
-@dataclass
-class Passes:
-    """What was asked of the networks: inputs that went forward and backward, and in how many calls.
-
-    An input of one network is one pass. Certificates are not counted: they read the layers.
-    """
-
-    forward: int = 0
-    backward: int = 0
-    calls: int = 0
-    listener: Callable[[], None] | None = field(default=None, repr=False, compare=False)
-    """Called with every forward pass, for a progress bar."""
-
-
-@dataclass(frozen=True, eq=False)
-class Scorer:
-    """Class scores along the member axis, frozen while an attack runs.
-
-    ``readout`` (k, outputs) maps what the network gives to scores of k ≥ 2 classes; None is the identity.
-    ``passes`` counts what is asked, whoever asks.
-    """
-
-    outputs: Callable[[Tensor], Tensor]
-    members: int
-    shape: tuple[int, ...]
-    classes: int
-    readout: Tensor | None
-    bounds: tuple[float, float] | None
-    passes: Passes = field(default_factory=Passes)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Scores (M, P, k) of flat inputs (M, P, d)."""
-        out = self.outputs(x.reshape(*x.shape[:2], *self.shape))
-        inputs = x.shape[0] * x.shape[1]
-        self.passes.forward += inputs
-        self.passes.calls += 1
-        if self.passes.listener is not None:
-            self.passes.listener()
-        if out.requires_grad:  # counted where gradients pass, once for each that is taken
-            out.register_hook(lambda _: self._went_back(inputs))  # type: ignore[no-untyped-call]
-        if self.readout is None:
-            return out
-        out = out.unsqueeze(-1) if out.ndim == 2 else out
-        return out @ self.readout.T
-
-    def _went_back(self, inputs: int) -> None:
-        self.passes.backward += inputs
-
-    def clean(self, x: Tensor, *, chunk: int = 1024) -> Tensor:
-        """Scores (M, N, k) of samples (N, …) shared by all members."""
-        flat = x.flatten(1)
-        with torch.no_grad():
-            parts = [self(part.expand(self.members, *part.shape)) for part in torch.split(flat, chunk)]
-        return torch.cat(parts, 1)
-
-
-def margins_of(scores: Tensor, y: Tensor) -> Tensor:
-    """q = s_y − max_{j≠y} s_j over the last axis.
-
-    >>> margins_of(torch.tensor([[3.0, 1.0, 2.5]]), torch.tensor([0]))
-    tensor([0.5000])
-    """
-    index = y.expand(scores.shape[:-1]).unsqueeze(-1)
-    others = scores.scatter(-1, index, -torch.inf).amax(-1)
-    return scores.gather(-1, index).squeeze(-1) - others
 
 
 def as_classifier(net: Classifier | Net | Sequence[nn.Module], **options: Any) -> Classifier:
@@ -285,19 +199,3 @@ def _like_sample(value: float | Sequence[float] | Tensor, sample: Tensor, name: 
             f"{name} of shape {tuple(tensor.shape)} does not broadcast against a sample {tuple(sample.shape)}"
         ) from None
     return tensor
-
-
-def _readout_matrix(readout: str | Groups, outputs: int) -> Tensor | None:
-    """Scores (0, f) for one logit f, the identity (None) for k classes, (0, Σ_{J+} − Σ_{J−}) for groups."""
-    if isinstance(readout, Groups):
-        row = readout.weights(outputs)
-        return torch.stack([torch.zeros_like(row), row])
-    if readout == "logit" and outputs != 1:
-        raise ModelError(
-            f"readout='logit' needs one output, but the network gives {outputs}: use 'classes' or Groups"
-        )
-    if readout == "classes" and outputs == 1:
-        raise ModelError(
-            "readout='classes' needs two outputs or more, but the network gives one: use 'logit'"
-        )
-    return torch.tensor([[0.0], [1.0]]) if outputs == 1 else None

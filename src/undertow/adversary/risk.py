@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from undertow.adversary.attacks.objectives import gradient
 from undertow.adversary.attacks.search import Search, begin, generator
 from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
-from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
+from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm, lengths
+from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.worst_loss import LOSSES, Loss, climb, loss_values, upper_losses
 from undertow.core.errors import ConfigError, InputError, nearest

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from undertow.adversary.accuracy import RobustAccuracyResult, robust_accuracy
 from undertow.adversary.certified_accuracy import certified_accuracy
-from undertow.adversary.classifier import Classifier, Groups, Net
+from undertow.adversary.classifier import Classifier, Net
+from undertow.adversary.readout import Groups
 from undertow.core.shown import Shown
 
 if TYPE_CHECKING:

@@ -23,12 +23,13 @@ from undertow.adversary.certificates.as_executed import rounded_radii
 from undertow.adversary.certificates.estimate import estimated_radii
 from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_of
 from undertow.adversary.certificates.proved_radii import certify, certify_by_cases, named_proof
-from undertow.adversary.classifier import Classifier, Groups, Net, as_classifier
+from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.closest import first_examples
 from undertow.adversary.contradictions import contradictions_between
 from undertow.adversary.exact.branching import exact_distance
 from undertow.adversary.exact.two_layer_gaps import TwoLayer, two_layer_of
 from undertow.adversary.geometry import check_norm, lengths
+from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
 from undertow.core.outputs import OutputChoice

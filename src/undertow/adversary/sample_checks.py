@@ -12,7 +12,7 @@ from undertow.core.errors import InputError, ModelError
 from undertow.core.plain_words import check_tensor
 
 if TYPE_CHECKING:
-    from undertow.adversary.classifier import Scorer
+    from undertow.adversary.scorer import Scorer
 
 __all__ = ["as_labels", "check_inputs"]
 

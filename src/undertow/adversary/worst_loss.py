@@ -14,8 +14,8 @@ from undertow.adversary.attacks.batch import take
 from undertow.adversary.attacks.search import Search, random_start
 from undertow.adversary.certificates.member_proofs import gap_bounds_of, weakest_directions_of
 from undertow.adversary.certificates.network_graph import NetworkGraph
-from undertow.adversary.classifier import Scorer, margins_of
 from undertow.adversary.geometry import Box, clip, project
+from undertow.adversary.scorer import Scorer, margins_of
 
 __all__ = ["LOSSES", "Loss", "climb", "loss_values", "upper_losses"]
 

@@ -1,4 +1,4 @@
-"""The commands of ``undertow data``."""
+"""The commands on data sets. Each imports what it needs when it is called, as all commands do (`cli/app.py`)."""
 
 from __future__ import annotations
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["Deadline", "TimeUp"]
+__all__ = ["Deadline", "TimeUp", "whatever_the_time"]
 
 
 class TimeUp(BaseException):
@@ -16,9 +19,10 @@ class TimeUp(BaseException):
 
 
 class Deadline(TorchFunctionMode):
-    """Ends what is done within by :class:`TimeUp`, at the first operation of torch after so many seconds.
+    """Ends what is done within by :class:`TimeUp`, at the first operation on a tensor after so many seconds.
 
-    It ends it once: what is put in order on the way out has all the time that it needs.
+    Only there: switching gradients back on is an operation of torch as well, and one that must not be left out. It ends
+    it once: what is put in order on the way out has all the time that it needs.
 
     >>> import torch
     >>> try:
@@ -43,7 +47,13 @@ class Deadline(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         del types
-        if not self._over and time.perf_counter() > self.end:
+        on_tensors = any(isinstance(each, Tensor) for each in args)
+        if on_tensors and not self._over and time.perf_counter() > self.end:
             self._over = True
             raise TimeUp
         return func(*args, **(kwargs or {}))
+
+
+def whatever_the_time() -> AbstractContextManager[None]:
+    """Within it no deadline ends anything: for what puts tensors back as they were."""
+    return torch._C.DisableTorchFunction()

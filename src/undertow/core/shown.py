@@ -74,13 +74,18 @@ def _words(value: object) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, float):
-        return f"{value:.{_DIGITS}g}"
+        return _number_words(value)
     if isinstance(value, Mapping):
         return _listed([f"{name}: {_words(item)}" for name, item in value.items()])
     if isinstance(value, tuple | list):
         return _listed([_words(item) or "none" for item in value])
     words = str(value)
     return words if isinstance(value, str) or _is_short(words) else type(value).__name__
+
+
+def _number_words(number: float) -> str:
+    """A count in full, anything else in a few digits."""
+    return str(number) if isinstance(number, int) else f"{number:.{_DIGITS}g}"
 
 
 def _is_short(words: str) -> bool:
@@ -103,13 +108,15 @@ def _tensor_words(values: Tensor) -> str:
     if values.dtype == torch.bool:
         return str(bool(values)) if values.dim() == 0 else f"true for {int(values.sum())} of {values.numel()}"
     if values.dim() <= 1 and values.numel() <= _FEW:
-        return ", ".join(f"{number:.{_DIGITS}g}" for number in values.double().flatten().tolist())
+        return ", ".join(_number_words(number) for number in values.flatten().tolist())
     shape = " × ".join(str(size) for size in values.shape)
-    known = values.double()[~values.double().isnan()]
+    known = values[~values.isnan()]
     missing = values.numel() - known.numel()
     if known.numel() == 0:
         return f"{shape} numbers, all NaN"
-    least, most = (f"{float(number):.{_DIGITS}g}" for number in (known.min(), known.max()))
-    mean = f", mean {float(known.mean()):.{_DIGITS}g}" if bool(known.isfinite().all()) else ""
-    between = f"from {least} to {most}{mean}" if least != most else f"all {least}"
+    ends = known.min(), known.max()
+    least, most = (_number_words(end.item()) for end in ends)
+    mean = f", mean {_number_words(float(known.double().mean()))}" if bool(known.isfinite().all()) else ""
+    same = f"all {least}" if ends[0] == ends[1] else f"all about {least}"
+    between = f"from {least} to {most}{mean}" if least != most else same
     return f"{shape} numbers {between}" + (f", {missing} NaN" if missing else "")

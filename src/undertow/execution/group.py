@@ -16,7 +16,6 @@ from typing import Any
 import torch
 
 from undertow.config.grid import Group
-from undertow.config.trial import TrialConfig
 from undertow.core.errors import StoreError
 from undertow.core.losses import labels_of_classes
 from undertow.core.tensor_files import pack
@@ -24,6 +23,7 @@ from undertow.execution.build import build_recipe, seed_of_data
 from undertow.execution.checkpoint import Workspace
 from undertow.execution.footprint import check_memory
 from undertow.execution.group_members import draw_networks, load_members, origin
+from undertow.execution.group_results import changed_since, kept_examples, lines_of_trials, status_of
 from undertow.execution.kept_networks import KeptNetworks
 from undertow.execution.loss_pace import LossPace
 from undertow.execution.measuring import GroupMeasures
@@ -33,7 +33,7 @@ from undertow.store.progress import Beacon
 from undertow.store.provenance import environment
 from undertow.store.store import Store
 from undertow.store.stored_trial import FinishedTrial
-from undertow.training import MemberState, Trainer
+from undertow.training import Trainer
 
 __all__ = ["GroupOutcome", "remove_work", "run_group"]
 
@@ -202,13 +202,13 @@ class _Run:
                 self.advance()
 
     def _train(self, steps: int) -> None:
-        if not self.measures.observes:
+        if not self.measures.trackers.observe_steps:
             self.trainer.advance(steps)
             self.trainer.wait()  # so that its time is not put down to the measures
             return
         for _ in range(steps):
             self.trainer.advance(1)
-            self.measures.observe()
+            self.measures.trackers.observe()
 
     def save(self) -> None:
         """A checkpoint of this moment."""
@@ -224,25 +224,22 @@ class _Run:
 
     def publish(self) -> tuple[str, ...]:
         """Make the missing trials visible; those that are there already must agree, or a note says so."""
-        common = self._provenance()
-        lines: dict[str, list[bytes]] = {trial.id: [] for trial in self.group.trials}
-        for line in bytes(self.records).splitlines(keepends=True):
-            lines[line[10:26].decode()].append(line)  # after {"trial":"
+        trials, common = self.group.trials, self._provenance()
+        records = lines_of_trials(bytes(self.records), trials)
         notes: list[str] = []
         finished: list[FinishedTrial] = []
-        examples = self._examples()
-        for index, (trial, member) in enumerate(zip(self.group.trials, self.trainer.members(), strict=True)):
-            records = b"".join(lines[trial.id])
+        examples = kept_examples(trials, self.trainer, self.points)
+        for index, (trial, member) in enumerate(zip(trials, self.trainer.members(), strict=True)):
             if trial.id in self.store:
-                notes += self._compare(trial, records)
+                notes += changed_since(self.store, trial, records[trial.id], group=self.group.id)
                 continue
             seeds = {"trial": trial.seed, "data": seed_of_data(trial)}
             finished.append(
                 FinishedTrial(
                     config=trial,
-                    records=records,
+                    records=records[trial.id],
                     weights=pack(self.trainer.state_of(index)) if self._keep_weights else None,
-                    status=_status(member),
+                    status=status_of(member),
                     provenance={**common, "data": origin(self.datasets[index]), "seeds": seeds},
                     examples=examples.get(index),
                     kept=self.kept.files(index),
@@ -250,23 +247,6 @@ class _Run:
             )
         self.store.publish(finished, scratch=self.workspace.folder)
         return tuple(notes)
-
-    def _examples(self) -> dict[int, bytes]:
-        """For each member that did not diverge, the adversarial examples to keep with it."""
-        count = self.group.trials[0].probe.examples
-        kept = [i for i, member in enumerate(self.trainer.members()) if member.status != "diverged"]
-        if not count or not kept:
-            return {}
-        # Here, since few studies keep examples and every process would wait for the import.
-        from undertow.adversary.examples import adversarial_examples
-
-        found: dict[int, bytes] = {}
-        own = self.points[self.group.trials[0].probe.split]
-        for points in {id(each): each for each in own}.values():
-            members = [index for index in kept if own[index] is points]
-            networks = [self.trainer.network(index) for index in members]
-            found |= zip(members, adversarial_examples(networks, points, count=count), strict=True)
-        return found
 
     def _provenance(self) -> dict[str, Any]:
         size = len(self.group.trials)
@@ -281,25 +261,6 @@ class _Run:
                 "restarts": self.restarts,
             },
         }
-
-    def _compare(self, trial: TrialConfig, records: bytes) -> list[str]:
-        try:
-            stored = self.store.trial(trial.id)
-        except StoreError as error:
-            return [str(error)]
-        # Alone or in another group the same trial agrees to rounding only; that is no news.
-        if stored.provenance["group"]["id"] != self.group.id or stored.files["records.jsonl"] == records:
-            return []
-        return [
-            f"trial {trial.id} was computed again with its group and gave other records than those stored, "
-            "which are kept: the software or hardware has changed since (see provenance.json)."
-        ]
-
-
-def _status(member: MemberState) -> dict[str, Any]:
-    """How a trial ended; the number of tries only where there can be more than epochs."""
-    status = {"status": member.status, "step": member.step, "reason": member.reason}
-    return status if member.tries is None else {**status, "tries": member.tries}
 
 
 def remove_work(store: Store, group: Group) -> None:

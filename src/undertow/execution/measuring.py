@@ -13,17 +13,16 @@ from torch import Tensor, nn
 
 from undertow.config.trial import TrialConfig
 from undertow.core.precision import matmul_precision
-from undertow.core.stacked_members import StackedMembers
 from undertow.data.data_section import Split
 from undertow.data.dataset import Dataset
-from undertow.measures.reading import Measure, Reading, StackedMeasure, Tracker, informed
+from undertow.execution.group_trackers import GroupTrackers, of_each_member
+from undertow.measures.reading import Reading, StackedMeasure
 from undertow.probe.batched import all_preserved, readings_of_members
 from undertow.probe.records import Record
 from undertow.probe.schedule import Schedule
-from undertow.probe.tracking import Tracked, begin_tracking, remembers, restore_all, state_of_all
+from undertow.probe.tracking import Tracked
 from undertow.store.record_files import encode_all
 from undertow.training import Trainer
-from undertow.training.taken import StepTaken
 
 __all__ = ["GroupMeasures"]
 
@@ -60,11 +59,11 @@ class GroupMeasures:
             Schedule(every, steps_per_epoch=max(trainer.steps_per_epoch, 1)) for _, every in pairs
         ]
         self._measures = [
-            self._followed(measure, points[split])
+            of_each_member(measure, points[split], trainer)
             for (measure, _), split in zip(pairs, probe.splits, strict=True)
         ]
         self._names, self._limits = probe.names, [_limit_of(each) for each in probe.measures]
-        self.observes = any(True for _ in self._observing())
+        self.trackers = GroupTrackers(self._measures, trainer, self._network)
         self.seconds: dict[str, float] = {}
         self._seen = [-1] * len(trials)  # each network's steps when it was last measured
         self._by_level = any(schedule.level for schedule in self._schedules)
@@ -72,20 +71,6 @@ class GroupMeasures:
         self._levels = torch.full(
             (2, len(pairs) if self._by_level else 0, len(trials)), math.inf, dtype=torch.float64
         )
-        self._before: dict[int, dict[str, Tensor]] = {}
-        if trainer.revocable:
-            self._remember()
-
-    def _followed(self, measure: Measure, points: Sequence[Dataset]) -> list[Measure]:
-        """The measure of each network, told what its data know, or a tracker where it has a memory of the training."""
-        told = {id(each): informed(measure, each.details) for each in points}
-        own = [told[id(each)] for each in points]
-        if not remembers(own[0]):
-            return own
-        return [
-            begin_tracking(each, self._trainer.network(index), *self._trainer.data(index), learning_rate=rate)
-            for index, (each, rate) in enumerate(zip(own, self._trainer.first_rates(), strict=True))
-        ]
 
     def next(self, step: int) -> int:
         """The first step of the trainer after ``step`` at which something may be due, the end of training apart.
@@ -98,44 +83,12 @@ class GroupMeasures:
         size = self._trainer.steps_per_epoch
         going_on = zip(self._trainer.steps(), self._trainer.finished(), strict=True)
         kept = {steps for steps, finished in going_on if not finished}
-        if self._by_level or self.observes or not kept:
+        if self._by_level or self.trackers.observe_steps or not kept:
             return (step // size + 1) * size
         soonest = min(
             schedule.next(steps) - steps for schedule in (*self._schedules, _TOLD) for steps in kept
         )
         return (step // size + -(-soonest // size)) * size
-
-    def observe(self) -> None:
-        """Tell the measures with a memory what became of the last step; called after every one."""
-        self._trainer.show()
-        steps, networks = self._trainer.taken(), self._trainer.together(self._network)
-        for measure in self._measures:
-            shown: dict[int, tuple[Tracker, StepTaken]] = {}
-            for index, (own, taken) in enumerate(zip(measure, steps, strict=True)):
-                if isinstance(own, Tracked) and own.observes and taken is not None:
-                    if not taken.accepted:
-                        own.tracker.restore(self._before[id(own)])
-                    shown[index] = own.tracker, taken
-            self._show_step(shown, networks)
-        if self._trainer.revocable and self._trainer.step % self._trainer.steps_per_epoch == 0:
-            self._remember()
-
-    def _show_step(self, shown: Mapping[int, tuple[Tracker, StepTaken]], networks: StackedMembers) -> None:
-        """A step to one measure's trackers, by their members: at once where they can take it so."""
-        trackers = [tracker for tracker, _ in shown.values()]
-        batched = getattr(trackers[0], "observe_batched", None) if trackers else None
-        if batched is not None:
-            batched(trackers, networks, list(shown))
-            return
-        for index, (tracker, taken) in shown.items():
-            tracker.observe(self._network(index), taken)
-
-    def _remember(self) -> None:
-        """Keep what the trackers know at the beginning of a try, for those whose network goes back there."""
-        self._before = {
-            id(own): {name: tensor.clone() for name, tensor in own.tracker.state().items()}
-            for own in self._observing()
-        }
 
     def take(self, *, ended: bool) -> bytes:
         """The records of this moment, of the measures that are due or, at the end of training, of all.
@@ -274,44 +227,15 @@ class GroupMeasures:
     # What the measures remember, for checkpoints
 
     def state(self) -> dict[str, Tensor]:
-        """The trackers' tensors, and those from before the try under way."""
-        before = {
-            f"before/{key}/{name}": tensor
-            for key, own in self._keyed().items()
-            for name, tensor in self._before.get(id(own), {}).items()
-        }
-        levels = {"levels": self._levels} if self._by_level else {}
-        return {**state_of_all(self._keyed()), **before, **levels}
+        """What the trackers remember, and the decades that were passed."""
+        return {**self.trackers.state(), **({"levels": self._levels} if self._by_level else {})}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Give the trackers their tensors back, on the trainer's device."""
+        """Go back to what ``state`` told."""
         if self._by_level:
             self._levels = state["levels"].clone().cpu()
-        here = {name: tensor.to(self._trainer.device) for name, tensor in state.items() if name != "levels"}
-        restore_all(self._keyed(), {name: t for name, t in here.items() if not name.startswith("before/")})
-        self._before = {
-            id(own): {
-                name.removeprefix(f"before/{key}/"): tensor
-                for name, tensor in here.items()
-                if name.startswith(f"before/{key}/")
-            }
-            for key, own in self._keyed().items()
-            if isinstance(own, Tracked)
-        }
+        self.trackers.restore({name: tensor for name, tensor in state.items() if name != "levels"})
         self._seen = self._trainer.steps()  # a checkpoint knows the records of its step
-
-    def _observing(self) -> Iterator[Tracked]:
-        """The trackers that are shown every step."""
-        for measure in self._measures:
-            yield from (own for own in measure if isinstance(own, Tracked) and own.observes)
-
-    def _keyed(self) -> dict[str, Measure]:
-        """Every tracker by a name that no other has: the measure's place in the list, and the member."""
-        return {
-            f"{place}/{member}": own
-            for place, measure in enumerate(self._measures)
-            for member, own in enumerate(measure)
-        }
 
 
 def _limit_of(measure: Mapping[str, Any]) -> int | None:

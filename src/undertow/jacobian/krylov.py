@@ -11,9 +11,9 @@ from undertow.jacobian import tridiagonal
 from undertow.jacobian.lanczos_findings import Findings, Krylov
 from undertow.jacobian.lanczos_vectors import WARM_NOISE, inverse_or_zero, orthogonal_to, unit_starts
 from undertow.jacobian.memory import filled_up
-from undertow.jacobian.operator import JacobianOperator, slow_to_resize
+from undertow.jacobian.operator import JacobianOperator
 from undertow.jacobian.overlaps import Overlaps
-from undertow.jacobian.replaying import Replayed
+from undertow.jacobian.scaled_gram import ScaledGram
 
 __all__ = ["golub_kahan"]
 
@@ -78,10 +78,7 @@ class _Run:
     ) -> None:
         count, self.dimension = start.shape
         self.rtol = rtol
-        self.operator = operator
-        self.normal = Replayed(operator.normal)
-        self.adjoint = operator.out_size <= operator.in_size
-        self.slow_to_resize = slow_to_resize(operator)
+        self.gram = ScaledGram(operator)
         self.max_steps = min(max_steps, self.dimension)
         self.warm = warm is not None
         self.risk = risk
@@ -102,7 +99,6 @@ class _Run:
         self.most = torch.full_like(self.largest, math.inf, dtype=torch.float64) if most is None else most
         self.rounding = torch.zeros_like(self.most) if rounding is None else rounding
         self.overlaps = Overlaps(count, self.dimension, dtype=start.dtype, device=start.device)
-        self.unit: Tensor | None = None
         self.step = 0
         # A random start can promise nothing within a few steps.
         self.next_check = min(10 if self.warm else 12, self.max_steps)
@@ -110,30 +106,10 @@ class _Run:
         self.wanted = self.active  # places in the batch of those that have not converged
         self.found = Findings(start, keep_vectors=keep_vectors)
 
-    def _gram(self, vector: Tensor) -> Tensor:
-        """JᵀJ v, or JJᵀ v, in units that keep squares within float32's range."""
-        if self.step > 0 and self.unit is None:
-            return self.normal(vector)
-        image = self.operator.vjp(vector) if self.adjoint else self.operator.jvp(vector)
-        if self.step == 0:
-            self._rescale_if_extreme(image)
-        if self.unit is not None:
-            image = image * self.unit
-        onward = self.operator.jvp(image) if self.adjoint else self.operator.vjp(image)
-        return onward if self.unit is None else onward * self.unit
-
-    def _rescale_if_extreme(self, image: Tensor) -> None:
-        # Fourth powers of the norm occur, and the norm can be a million times what a random start shows of it.
-        size = image.abs().amax(1)
-        extreme = (size > 0) & ((size < 1e-6) | (size > 1e3))
-        if bool(extreme.any()):
-            size = size.clamp_min(4 * torch.finfo(size.dtype).tiny)
-            self.unit = torch.where(extreme, 1 / size, 1.0)[:, None]
-
     def advance(self) -> bool:
         """One step for all active samples; False when none is left."""
         vector = self.basis[:, self.step]
-        onward = self._gram(vector)
+        onward = self.gram(vector)
         diagonal = (onward * vector).sum(1)
         self.largest = torch.maximum(self.largest, diagonal)
         onward = torch.addcmul(onward, vector, diagonal[:, None], value=-1)
@@ -212,24 +188,22 @@ class _Run:
             self._schedule(log_p[~good], bounded[~good])
             self._drop(good)
 
-    @property
-    def _units(self) -> Tensor:
-        return torch.ones_like(self.most) if self.unit is None else self.unit[:, 0].double()
-
     def _tolerance(self, ritz: Tensor) -> Tensor:
         """What rounding leaves of the relative tolerance of every active sample."""
-        spent = self.rounding * self._units * inverse_or_zero(ritz.clamp_min(0).sqrt())
+        spent = self.rounding * self.gram.units(self.most) * inverse_or_zero(ritz.clamp_min(0).sqrt())
         return (self.rtol - spent).clamp_min(self.rtol / 2)
 
     def _hopeless(self, ritz: Tensor) -> Tensor:
         """Which samples need float64, by the norm found so far: should it still grow twofold, nothing is lost."""
-        hopeless = self.replaceable & ((self.rounding * self._units).square() > self.rtol**2 * ritz)
+        hopeless = self.replaceable & (
+            (self.rounding * self.gram.units(self.most)).square() > self.rtol**2 * ritz
+        )
         self.found.value[self.active[hopeless]] = math.nan
         return hopeless
 
     def _break_down(self) -> Tensor:
         """Which samples' coefficients are not those of a Jacobian; their rows become those of a zero."""
-        beyond = self.largest.double() > 1.01 * (self.most * self._units).square()
+        beyond = self.largest.double() > 1.01 * (self.most * self.gram.units(self.most)).square()
         size = (self.diagonal[:, : self.step] + self.off[:, : self.step]).sum(1)
         broken = beyond | ~size.isfinite() | self.found.value[self.active].isnan()
         index = broken.nonzero()[:, 0]
@@ -263,7 +237,7 @@ class _Run:
         bound = matrix.upper_bound(ritz, self.log_promise, begin=begin, iterations=iterations)
         upper = torch.where(closed, value, torch.maximum(value + residual, bound.sqrt()))
         log_miss = math.log(self.risk) + self.log_promise - matrix.log_polynomial(upper.square())
-        unit = self._units[candidates]
+        unit = self.gram.units(self.most)[candidates]
 
         leaving = (good | last).nonzero()[:, 0]
         index = self.active[candidates[leaving]]
@@ -286,7 +260,7 @@ class _Run:
             return
         waiting = torch.where(bounded, 1.2, self.log_target / log_p.clamp_min(0.1))
         factor = float(waiting.clamp(1.0, 1.4).median())
-        pause = 4 if self.slow_to_resize else 2  # a look takes a GPU as long as a few steps
+        pause = 4 if self.gram.slow_to_resize else 2  # a look takes a GPU as long as a few steps
         self.next_check = min(max(self.step + pause, math.ceil(self.step * factor)), self.max_steps)
 
     def _drop(self, good: Tensor) -> None:
@@ -294,15 +268,13 @@ class _Run:
         index = self.wanted = (~good).nonzero()[:, 0]
         if len(index) == 0:
             self.active = self.active[:0]
-        elif len(index) <= (0.25 if self.slow_to_resize else 0.75) * len(good):
+        elif len(index) <= (0.25 if self.gram.slow_to_resize else 0.75) * len(good):
             unfinished = len(index)
-            index = filled_up(index, len(good)) if self.slow_to_resize else index
+            index = filled_up(index, len(good)) if self.gram.slow_to_resize else index
             self.active = self.active[index]
             self.wanted = torch.arange(unfinished, device=index.device)
             self.overlaps.take(index)
-            self.operator = self.operator.take(index)
-            self.normal = Replayed(self.operator.normal)
+            self.gram.take(index)
             self.basis = self.basis[index]
             self.diagonal, self.off, self.largest = self.diagonal[index], self.off[index], self.largest[index]
             self.most, self.rounding = self.most[index], self.rounding[index]
-            self.unit = None if self.unit is None else self.unit[index]

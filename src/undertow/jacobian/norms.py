@@ -14,9 +14,10 @@ from undertow.core.precision import matmul_precision
 from undertow.jacobian.factor import Factor
 from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.memory import chunk_size, default_budget, graph_bytes, in_chunks
+from undertow.jacobian.method import Method, default_steps
 from undertow.jacobian.operator import JacobianOperator
 from undertow.jacobian.perturbation import Noise
-from undertow.jacobian.plan import Method, Plan, default_steps
+from undertow.jacobian.plan import Plan
 from undertow.jacobian.precisions import NetworkSamples, Precisions
 from undertow.jacobian.preconditions import Network, check_network, prepare
 from undertow.jacobian.result import JacobianNorms, joined

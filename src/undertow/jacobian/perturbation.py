@@ -9,13 +9,14 @@ its slope is a difference of rounded numbers, where a hundred layers pass an err
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from undertow.core.every_operation import EveryOperation
 
 __all__ = ["Noise"]
 
@@ -58,7 +59,7 @@ class Noise:
         tensor.mul_(self._factors(tensor.numel(), tensor.dtype).view(tensor.shape))
         return torch.ops.aten.hardshrink.out(tensor, tiny, out=tensor)  # type: ignore[no-any-return]
 
-    def mode(self) -> TorchDispatchMode:
+    def mode(self) -> EveryOperation:
         """Within it every operation that computes numbers of this precision gives perturbed ones."""
         return _Perturbing(self)
 
@@ -81,24 +82,13 @@ def _factors(dtype: torch.dtype, device: torch.device) -> Tensor:
     return factors.to(dtype).to(device)
 
 
-class _Perturbing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Perturbing(EveryOperation):  # type: ignore[no-untyped-call]
     def __init__(self, noise: Noise) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.noise = noise
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled within it, and keeping PyTorch's compiler out of it would import that, for seconds."""
-        return False
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        found = func(*args, **(kwargs or {}))
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        found = func(*args, **kwargs)
         if func.__name__.split(".")[0] in _UNTOUCHED and not self._is_rounded(found):
             return found
         returns = func._schema.returns

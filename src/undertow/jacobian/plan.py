@@ -5,44 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from undertow.core.errors import InputError, nearest
 from undertow.core.status import Status
 from undertow.jacobian import tridiagonal
 from undertow.jacobian.direct import exact_norms, rounding_bound
 from undertow.jacobian.krylov import golub_kahan
 from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.memory import filled_up
+from undertow.jacobian.method import ONE_MATRIX, Method, check_options, chosen_method, default_steps
 from undertow.jacobian.operator import JacobianOperator, slow_to_resize
 from undertow.jacobian.power import power_iteration
 from undertow.jacobian.precisions import Precisions
 from undertow.jacobian.result import JacobianNorms
 from undertow.jacobian.rounding import Pullbacks, Rounding, rounding_of
 
-__all__ = ["Method", "Plan", "default_steps"]
+__all__ = ["Plan"]
 
-Method = Literal["auto", "exact", "krylov", "power", "power-authors"]
-_METHODS = ("auto", "exact", "krylov", "power", "power-authors")
-_SMALL_SIDE = 64
-_ONE_MATRIX = 1024
 _FEW = 64
 _EXACT = 1e-4  # relative rounding beyond which an exact norm is computed in float64
 _NEGLIGIBLE = 1e-3  # share of a tolerance; a first look at rounding that shows no more is the last
 _HOPELESS = 2.0  # tolerances that a first look shows where no further one can help
 _ROUNDING_SHARE = 0.1  # of the risk is for the bound on rounding
-
-
-def default_steps(method: str, small: int, rtol: float, risk: float) -> int:
-    if method == "power-authors":
-        return 30
-    if method == "power":
-        return 10_000
-    # Twice what the worst spectrum needs for its value: the residual may lag behind.
-    return min(small, 2 * tridiagonal.a_priori_steps(small, rtol, risk))
 
 
 @dataclass(frozen=True)
@@ -76,21 +62,10 @@ class Plan:
         keep_vectors: bool = False,
     ) -> Plan:
         """The plan for so many samples like those of ``operator``; options as in ``jacobian_norms``."""
-        if method not in _METHODS:
-            raise InputError(f"there is no method {method!r}: {nearest(str(method), _METHODS)}")
-        if not 0 < rtol < 1:
-            raise InputError(f"rtol must lie between 0 and 1, not {rtol}.")
-        if not 0 < risk < 1:
-            raise InputError(f"risk must lie between 0 and 1, not {risk}.")
-        if max_steps is not None and max_steps < 1:
-            raise InputError(f"max_steps must be at least 1, not {max_steps}.")
-        small = min(operator.in_size, operator.out_size)
-        if method == "auto":
-            # One matrix for all samples: on a GPU its Gram matrix takes less time than launching Lanczos steps.
-            single = operator.constant and operator.device.type == "cuda" and small <= _ONE_MATRIX
-            method = "exact" if small <= _SMALL_SIDE or single else "krylov"
+        check_options(method, rtol, max_steps, risk)
+        chosen, small = chosen_method(method, operator), min(operator.in_size, operator.out_size)
         each = risk / (1 if operator.constant else samples)  # so that all bounds hold together
-        return cls(method, rtol, each, max_steps or default_steps(method, small, rtol, each), keep_vectors)
+        return cls(chosen, rtol, each, max_steps or default_steps(chosen, small, rtol, each), keep_vectors)
 
     def starts(
         self, count: int, operator: JacobianOperator, generator: torch.Generator | None
@@ -291,7 +266,7 @@ def _few_on_a_gpu(operator: JacobianOperator) -> bool:
     """Whether Gram matrices take a GPU less time than launching the steps of a Lanczos run would."""
     small = min(operator.in_size, operator.out_size)
     structured = isinstance(operator, LayeredOperator) and operator.device.type == "cuda"
-    return structured and small <= _ONE_MATRIX and operator.batch <= _FEW
+    return structured and small <= ONE_MATRIX and operator.batch <= _FEW
 
 
 def _vanishing(value: Tensor) -> Tensor:

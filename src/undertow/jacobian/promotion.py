@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+
+from undertow.core.every_operation import EveryOperation
 
 __all__ = ["Promoting", "double_of"]
 
 
-class Promoting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Promoting(EveryOperation):  # type: ignore[no-untyped-call]
     """Within it every floating number is computed in float64.
 
     Networks hold constants in float32 and cast to it on the way (a softmax "in float32", a mask, a closure over
@@ -27,22 +28,10 @@ class Promoting(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.needed = False
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled within it, and keeping PyTorch's compiler out of it would import that, for seconds."""
-        return False
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not any(map(_is_lower, args)) and not any(map(_is_lower, kwargs.values())):
             return func(
                 *args, **kwargs

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from undertow.core.deadline import whatever_the_time
 from undertow.core.plain_attention import plain_attention
 from undertow.core.unwrapping import as_written
 from undertow.jacobian.replaying import aside
@@ -55,7 +56,7 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
         for module, training in modes:
             if module.training != training:  # setting an attribute of a module takes longer than reading it
                 module.training = training
-        with torch.no_grad():
+        with whatever_the_time(), torch.no_grad():
             for module, name, buffer, before, version in buffers:
                 if module._buffers.get(name) is not buffer:
                     module._buffers[name] = buffer

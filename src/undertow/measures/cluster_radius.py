@@ -16,10 +16,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from undertow.adversary.classifier import Classifier, Groups, margins_of
+from undertow.adversary.classifier import Classifier
 from undertow.adversary.contradictions import contradictions_between
 from undertow.adversary.exact.row_space import in_row_space
+from undertow.adversary.readout import Groups
 from undertow.adversary.robustness import Robustness, robustness
+from undertow.adversary.scorer import margins_of
 from undertow.core.errors import InputError
 from undertow.core.sections import Positive, Seed, Switch
 from undertow.measures.averaged_direction import averaged_radii

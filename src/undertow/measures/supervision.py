@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from undertow.adversary.accuracy import robust_accuracy
 from undertow.adversary.attacks.loss_ascent import ascend_loss
-from undertow.adversary.classifier import Classifier, Groups
+from undertow.adversary.classifier import Classifier
+from undertow.adversary.readout import Groups
 from undertow.core.sections import Positive, Seed
 from undertow.measures.named_measure import InputRange, NamedMeasure
 from undertow.measures.reading import Reading, labels_for

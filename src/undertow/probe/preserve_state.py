@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from torch import nn
 
+from undertow.core.deadline import whatever_the_time
 from undertow.jacobian.trace import leave_no_trace
 
 __all__ = ["preserve_state"]
@@ -32,8 +33,9 @@ def preserve_state(net: nn.Module) -> Iterator[nn.Module]:
             yield net
         finally:
             # Measures of undertow never write a gradient; one that a user brings may.
-            for parameter, gradient, values in gradients:
-                if gradient is not None and values is not None:
-                    gradient.copy_(values)
-                if parameter.grad is not gradient:
-                    parameter.grad = gradient
+            with whatever_the_time():
+                for parameter, gradient, values in gradients:
+                    if gradient is not None and values is not None:
+                        gradient.copy_(values)
+                    if parameter.grad is not gradient:
+                        parameter.grad = gradient

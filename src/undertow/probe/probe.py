@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, UndertowError
 from undertow.core.outputs import OutputChoice
-from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Measure, TrackingMeasure
 from undertow.probe.budget import Budget
 from undertow.probe.checks import check_measures, check_points, check_sinks
 from undertow.probe.costs import Costs, ReadingCost
 from undertow.probe.measured_network import MeasuredNetwork, in_dtype
+from undertow.probe.prepared_measures import begun, points_of, with_standard_error
 from undertow.probe.preserve_state import preserve_state
 from undertow.probe.ranks import gathered, measures_here, ranks
-from undertow.probe.records import COLUMNS, Record
+from undertow.probe.records import Record
 from undertow.probe.schedule import Every, Schedule
 from undertow.probe.sinks import Sink
 from undertow.probe.taking import take
-from undertow.probe.tracking import Tracked, begin_tracking, remembers
+from undertow.probe.tracking import Tracked
 from undertow.training.taken import StepTaken
 
 if TYPE_CHECKING:
@@ -116,10 +115,10 @@ class Probe:
         if training is not None:
             training = (in_dtype(self.measured.dtype, training[0]), *training[1:])
         start = self.measured.seen()
-        self._counts = [_count_of(measure, len(self.x)) for measure, _ in pairs]
+        self._counts = [points_of(measure, len(self.x)) for measure, _ in pairs]
         if budget is not None:
-            pairs = [(_with_standard_error(measure), own) for measure, own in pairs]
-        self.measures = tuple(_followed(measure, start, training) for measure, _ in pairs)
+            pairs = [(with_standard_error(measure), own) for measure, own in pairs]
+        self.measures = tuple(begun(measure, start, training) for measure, _ in pairs)
         self.schedules = tuple(Schedule(own) for _, own in pairs)
         mine = [index for index in range(len(pairs)) if measures_here(index, spread=self.spread)]
         names = [self._price(index)[0] for index in mine]
@@ -276,20 +275,9 @@ class Probe:
 
     def frame(self) -> polars.DataFrame:
         """The records as a polars frame."""
-        import polars
+        from undertow.probe.record_frame import frame_of_records  # polars, which nobody needs to measure
 
-        kinds: dict[str, Any] = {
-            "trial": polars.String,
-            "step": polars.Int64,
-            "epoch": polars.Int64,
-            "measure": polars.String,
-            "key": polars.String,
-            "value": polars.Float64,
-            "error": polars.Float64,
-        }
-        return polars.DataFrame(
-            [record.row() for record in self.records], schema={c: kinds[c] for c in COLUMNS}
-        )
+        return frame_of_records(self.records)
 
 
 def _tell_unpaid(names: Sequence[str]) -> None:
@@ -299,29 +287,3 @@ def _tell_unpaid(names: Sequence[str]) -> None:
         UserWarning,
         stacklevel=4,
     )
-
-
-def _count_of(measure: Measure | TrackingMeasure, count: int) -> int:
-    """How many of ``count`` points the measure takes."""
-    points = getattr(measure, "points", None)
-    return min(count, points) if isinstance(points, int) else count
-
-
-def _with_standard_error(measure: Measure | TrackingMeasure) -> Measure | TrackingMeasure:
-    """The measure with the uncertainty that a choice of points brings, where it knows it: a budget chooses."""
-    if isinstance(measure, NamedMeasure) and getattr(measure, "standard_error", True) is None:
-        return cast(Measure, measure.model_copy(update={"standard_error": True}))
-    return measure
-
-
-def _followed(
-    measure: Measure | TrackingMeasure, net: nn.Module, training: tuple[Tensor, Tensor, float] | None
-) -> Measure:
-    if not remembers(measure):
-        return cast(Measure, measure)
-    if training is None:
-        raise InputError(
-            f"{measure.name} follows the training: tell the probe what it is, training=(x, y, learning_rate)."
-        )
-    x, y, learning_rate = training
-    return begin_tracking(measure, copy.deepcopy(net).eval(), x, y, learning_rate=learning_rate)

@@ -23,9 +23,9 @@ def displaced(weights: Mapping[str, Tensor], *, by: Mapping[str, Tensor]) -> Ite
     [1.0, 1.0]
     """
     here = {name: weights[name].clone() for name in by}
-    for name, shift in by.items():
-        weights[name].add_(shift)
     try:
+        for name, shift in by.items():
+            weights[name].add_(shift)
         yield
     finally:
         for name, weight in here.items():

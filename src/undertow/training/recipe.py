@@ -217,6 +217,12 @@ class TrainingSection(Section):
     def torch_dtype(self) -> torch.dtype:
         return torch.float64 if self.dtype == "float64" else torch.float32
 
+    @property
+    def rounding(self) -> float:
+        """The relative rounding of factors in products, of those that a GPU makes where it may be the larger one."""
+        coarse = self.matmul_precision == "tf32" and self.dtype == "float32"
+        return 2.0**-10 if coarse else torch.finfo(self.torch_dtype).eps
+
     def recipe(self, *, seed: int) -> Recipe:
         """The same settings with the seed of the order."""
         own = {name: getattr(self, name) for name in TrainingSection.model_fields}

@@ -73,7 +73,9 @@ class Step:
         self._penalty = self._penalty_gradients(recipes)
         self._units = self._loss_units(recipe)
         self._source = self._gradient_source(recipe, largest)
-        self._loss_of_try = loss_of_try(self._source, *batches.of(0), members=ensemble.size)
+        self._loss_of_try = loss_of_try(
+            self._source, *batches.of(0), members=ensemble.size, rounding=recipe.rounding
+        )
         self._enlarged = self._source.in_logs and self._units is None  # steps are −η/e^r ∇L
         if in_place is None:
             # A GPU's product adds to its target once, at the end. A CPU's adds block by block and rounds each

@@ -12,8 +12,8 @@ from undertow.adversary.attacks.batch import Batch, Found, all_columns, beaten, 
 from undertow.adversary.attacks.entry import TARGETS, AttackEntry, targets_left
 from undertow.adversary.attacks.objectives import Objective, gradient, objective
 from undertow.adversary.attacks.search import Search, random_start
-from undertow.adversary.classifier import Scorer
 from undertow.adversary.geometry import project, steepest
+from undertow.adversary.scorer import Scorer
 
 __all__ = ["APGD_CE", "APGD_DLR", "APGD_TARGETED", "apgd", "checkpoints"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from undertow.adversary.classifier import margins_of
+from undertow.adversary.scorer import margins_of
 
 __all__ = ["Batch", "Found", "all_columns", "beaten", "remaining", "take"]
 

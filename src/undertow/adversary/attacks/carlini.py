@@ -13,8 +13,8 @@ from undertow.adversary.attacks.batch import Batch, Found, beaten
 from undertow.adversary.attacks.entry import AttackEntry
 from undertow.adversary.attacks.objectives import gradient
 from undertow.adversary.attacks.search import Search
-from undertow.adversary.classifier import Scorer, margins_of
 from undertow.adversary.geometry import lengths
+from undertow.adversary.scorer import Scorer, margins_of
 from undertow.core.errors import InputError
 from undertow.training.directions import Adam
 

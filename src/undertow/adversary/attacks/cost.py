@@ -13,7 +13,7 @@ from undertow.adversary.attacks.entry import FEW
 from undertow.adversary.attacks.objectives import gradient
 from undertow.adversary.attacks.registry import ATTACKS
 from undertow.adversary.attacks.search import Search
-from undertow.adversary.classifier import margins_of
+from undertow.adversary.scorer import margins_of
 
 __all__ = ["AttackCost", "Pace", "expected"]
 

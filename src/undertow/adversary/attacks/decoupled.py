@@ -16,8 +16,8 @@ from torch import Tensor
 from undertow.adversary.attacks.batch import Batch, Found, beaten
 from undertow.adversary.attacks.fab import pull_to_boundary
 from undertow.adversary.attacks.objectives import gradient
-from undertow.adversary.classifier import Scorer, margins_of
 from undertow.adversary.geometry import clip, lengths, nearest_on_hyperplane, project, steepest
+from undertow.adversary.scorer import Scorer, margins_of
 
 __all__ = ["decoupled", "decoupled_passes", "shorten"]
 

@@ -11,8 +11,8 @@ from undertow.adversary.attacks.batch import Batch, Found, beaten
 from undertow.adversary.attacks.entry import AttackEntry
 from undertow.adversary.attacks.fab import pull_to_boundary
 from undertow.adversary.attacks.search import Search
-from undertow.adversary.classifier import Scorer
 from undertow.adversary.geometry import clip, lengths, nearest_on_hyperplane
+from undertow.adversary.scorer import Scorer
 
 __all__ = ["DEEPFOOL", "deepfool"]
 

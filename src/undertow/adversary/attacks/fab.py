@@ -11,8 +11,8 @@ from undertow.adversary.attacks.batch import Batch, Found, beaten
 from undertow.adversary.attacks.entry import TARGETS, AttackEntry, targets_left
 from undertow.adversary.attacks.objectives import gradient
 from undertow.adversary.attacks.search import Search
-from undertow.adversary.classifier import Scorer
 from undertow.adversary.geometry import clip, lengths, nearest_on_hyperplane
+from undertow.adversary.scorer import Scorer
 
 __all__ = ["FAB_TARGETED", "fab", "pull_to_boundary"]
 

@@ -15,8 +15,8 @@ from undertow.adversary.attacks.decoupled import shorten
 from undertow.adversary.attacks.entry import AttackEntry
 from undertow.adversary.attacks.fab import pull_to_boundary
 from undertow.adversary.attacks.search import Search
-from undertow.adversary.classifier import Scorer
 from undertow.adversary.geometry import project
+from undertow.adversary.scorer import Scorer
 
 __all__ = ["LINE", "bisect_line", "first_crossing", "try_lines"]
 

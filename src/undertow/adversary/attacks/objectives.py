@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from undertow.adversary.classifier import margins_of
+from undertow.adversary.scorer import margins_of
 from undertow.core.errors import ConfigError, nearest
 
 __all__ = ["Objective", "difference_of_logits", "objective", "scaled_cross_entropy", "targeted_difference"]

@@ -11,8 +11,8 @@ from undertow.adversary.attacks.batch import Batch, Found, all_columns, beaten
 from undertow.adversary.attacks.entry import AttackEntry
 from undertow.adversary.attacks.objectives import gradient, objective
 from undertow.adversary.attacks.search import Search, random_start
-from undertow.adversary.classifier import Scorer
 from undertow.adversary.geometry import project, steepest
+from undertow.adversary.scorer import Scorer
 
 __all__ = ["PGD", "PGD_ONCE", "pgd"]
 

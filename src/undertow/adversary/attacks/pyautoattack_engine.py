@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from undertow.adversary.attacks.batch import beaten
 from undertow.adversary.attacks.search import Search
-from undertow.adversary.classifier import Scorer
 from undertow.adversary.geometry import clip, lengths
+from undertow.adversary.scorer import Scorer
 from undertow.core.errors import ModelError
 
 __all__ = ["attack_with_library"]

@@ -11,8 +11,8 @@ from undertow.adversary.attacks.apgd import apgd
 from undertow.adversary.attacks.batch import Batch, Found
 from undertow.adversary.attacks.fab import pull_to_boundary
 from undertow.adversary.attacks.search import Search, random_direction
-from undertow.adversary.classifier import Scorer
 from undertow.adversary.geometry import project
+from undertow.adversary.scorer import Scorer
 
 __all__ = ["reach_out", "refine", "shrink"]
 

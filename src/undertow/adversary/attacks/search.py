@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.attacks.batch import Batch, Found, take
-from undertow.adversary.classifier import Scorer, margins_of
 from undertow.adversary.geometry import clip, lengths, project
+from undertow.adversary.scorer import Scorer, margins_of
 
 __all__ = ["Search", "begin", "generator", "random_direction", "random_start"]
 

@@ -12,8 +12,8 @@ from undertow.adversary.attacks.batch import Batch, Found, all_columns, beaten, 
 from undertow.adversary.attacks.canaries import draw, hidden_at_most
 from undertow.adversary.attacks.entry import FEW, AttackEntry
 from undertow.adversary.attacks.search import Search, generator
-from undertow.adversary.classifier import Scorer, margins_of
 from undertow.adversary.geometry import lengths, project
+from undertow.adversary.scorer import Scorer, margins_of
 
 __all__ = ["SQUARE", "share_changed", "square"]
 

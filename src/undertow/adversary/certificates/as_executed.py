@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.attacks.search import Search
-from undertow.adversary.classifier import Classifier, margins_of
+from undertow.adversary.classifier import Classifier
+from undertow.adversary.scorer import margins_of
 
 __all__ = ["rounded_radii"]
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from undertow.adversary.attacks.objectives import gradient
 from undertow.adversary.attacks.search import Search, random_direction
-from undertow.adversary.classifier import margins_of
 from undertow.adversary.geometry import dual_lengths, lengths
+from undertow.adversary.scorer import margins_of
 
 __all__ = ["estimated_radii"]
 

@@ -16,9 +16,11 @@ from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_o
 from undertow.adversary.certificates.row_budget import in_parts, row_entries
 from undertow.adversary.certificates.score_gaps import difference_rows
 from undertow.adversary.certificates.steepest_points import steepest_found
-from undertow.adversary.classifier import Classifier, Groups, Net, Scorer, as_classifier
+from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
+from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
+from undertow.adversary.scorer import Scorer
 from undertow.core.errors import InputError
 from undertow.core.plain_words import check_tensor
 from undertow.core.shown import Shown

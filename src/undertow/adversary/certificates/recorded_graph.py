@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
+from undertow.core.every_operation import EveryOperation
 from undertow.core.plain_attention import plain_attention
 
 __all__ = ["Recorded", "UnreadableError", "record"]
@@ -41,19 +41,14 @@ class Recorded:
     several: bool
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # True would import the compiler, which takes longer than most proofs
-
+class _Recorder(EveryOperation):  # type: ignore[no-untyped-call]
     def __init__(self, sample: Tensor) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.steps: list[Recorded] = []
         self.depends = {id(sample)}
         self.alive: list[Any] = [sample]  # an id is a name only while the tensor lives
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = [part for part in tree_flatten((args, kwargs))[0] if isinstance(part, Tensor)]
         name = func._schema.name.split("::")[1]
         involved = name not in _CONSTANTS and any(id(part) in self.depends for part in given)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from undertow.training.directions.direction import Direction, Memory, divided, largest_entry, move, per_member
+from undertow.training.directions.direction import divided, largest_entry, per_member
+from undertow.training.directions.memoryless import Memoryless
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["CoordinateDescent"]
 
 
-class CoordinateDescent(Direction):
+class CoordinateDescent(Memoryless):
     """w_i ← w_i − η sign(g_i) for the i with the largest |g_i| of all parameters, or for all i that share it.
 
     Greedy coordinate descent is steepest descent in the L1 norm, whose margin is said to grow in ‖w‖₁. Where several
@@ -33,15 +34,7 @@ class CoordinateDescent(Direction):
     def forgetting(self) -> float | None:
         return 0.0
 
-    def step(
-        self,
-        weights: Mapping[str, Tensor],
-        gradients: Mapping[str, Tensor],
-        memory: Memory,  # noqa: ARG002
-        rates: Tensor,
-    ) -> None:
-        if not gradients:
-            return
+    def along(self, gradients: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         largest = largest_entry(gradients)
         steepest = {
             name: gradient.sign() * (gradient.abs() >= per_member(largest, gradient))
@@ -50,5 +43,4 @@ class CoordinateDescent(Direction):
         counts = [each.flatten(1).abs().sum(1) for each in steepest.values()]
         share = sum(counts[1:], counts[0])
         share = share.where(~largest.isnan(), largest)  # where no entry is the largest, the weights say so
-        for name, each in steepest.items():
-            move(weights[name], divided(each, share), rates)
+        return {name: divided(each, share) for name, each in steepest.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from undertow.core.sections import Section
@@ -11,7 +11,16 @@ from undertow.core.sections import Section
 if TYPE_CHECKING:  # a direction's settings are read by configurations, which need no torch
     from torch import Tensor
 
-__all__ = ["Direction", "Memory", "buffers", "divided", "largest_entry", "move", "per_member"]
+__all__ = [
+    "Direction",
+    "Memory",
+    "buffers",
+    "divided",
+    "euclidean_length",
+    "largest_entry",
+    "move",
+    "per_member",
+]
 
 Memory = dict[str, "Tensor"]
 
@@ -100,6 +109,12 @@ def largest_entry(gradients: Mapping[str, Tensor]) -> Tensor:
     for each in others:
         largest = largest.maximum(each)
     return largest
+
+
+def euclidean_length(tensors: Iterable[Tensor]) -> Tensor:
+    """‖·‖₂ over all tensors (at least one) of each network, (M,)."""
+    first, *others = [tensor.flatten(1).square().sum(1) for tensor in tensors]
+    return sum(others, first).sqrt()
 
 
 def divided(value: Tensor, by: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from undertow.training.directions.direction import Direction, Memory, move
+from undertow.training.directions.memoryless import Memoryless
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["GradientDescent"]
 
 
-class GradientDescent(Direction):
+class GradientDescent(Memoryless):
     """w ← w − η ∇L. ``gd`` takes the whole data set in every step, ``sgd`` takes batches."""
 
     name: Literal["gd", "sgd"] = "sgd"
@@ -22,12 +22,5 @@ class GradientDescent(Direction):
     def plain(self) -> bool:
         return True
 
-    def step(
-        self,
-        weights: Mapping[str, Tensor],
-        gradients: Mapping[str, Tensor],
-        memory: Memory,  # noqa: ARG002
-        rates: Tensor,
-    ) -> None:
-        for name, gradient in gradients.items():
-            move(weights[name], gradient, rates)
+    def along(self, gradients: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        return gradients

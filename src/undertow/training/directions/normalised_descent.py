@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from undertow.training.directions.direction import Direction, Memory, divided, largest_entry, move
+from undertow.training.directions.direction import divided, euclidean_length, largest_entry
+from undertow.training.directions.memoryless import Memoryless
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["NormalisedDescent"]
 
 
-class NormalisedDescent(Direction):
+class NormalisedDescent(Memoryless):
     """w ← w − η g/‖g‖₂, the norm over all parameters of a network: gradient descent with steps of length η.
 
     >>> import torch
@@ -29,18 +30,8 @@ class NormalisedDescent(Direction):
     def forgetting(self) -> float | None:
         return 0.0
 
-    def step(
-        self,
-        weights: Mapping[str, Tensor],
-        gradients: Mapping[str, Tensor],
-        memory: Memory,  # noqa: ARG002
-        rates: Tensor,
-    ) -> None:
-        if not gradients:
-            return
+    def along(self, gradients: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         largest = largest_entry(gradients)
         unit = {name: divided(gradient, largest) for name, gradient in gradients.items()}
-        squares = [each.flatten(1).square().sum(1) for each in unit.values()]
-        length = sum(squares[1:], squares[0]).sqrt()
-        for name, each in unit.items():
-            move(weights[name], divided(each, length), rates)
+        length = euclidean_length(unit.values())
+        return {name: divided(each, length) for name, each in unit.items()}

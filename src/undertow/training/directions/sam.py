@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from undertow.core.sections import Fraction, NonNegative, Positive
-from undertow.training.directions.direction import Direction, Memory, per_member
+from undertow.training.directions.direction import Direction, Memory, euclidean_length, per_member
 from undertow.training.directions.heavy_ball import HeavyBall
 
 if TYPE_CHECKING:
@@ -39,11 +39,10 @@ class Sam(Direction):
         return self._descent.start(weights)
 
     def ahead(self, gradients: Mapping[str, Tensor]) -> Memory | None:
-        squares = [gradient.flatten(1).square().sum(1) for gradient in gradients.values()]
-        if not squares:
+        if not gradients:
             return None
         # The authors' 1e-12, which leaves a network alone whose gradient is zero.
-        scale = self.radius / (sum(squares[1:], squares[0]).sqrt() + 1e-12)
+        scale = self.radius / (euclidean_length(gradients.values()) + 1e-12)
         return {name: gradient * per_member(scale, gradient) for name, gradient in gradients.items()}
 
     def step(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from undertow.core.polar_factor import polar_factor
-from undertow.training.directions.direction import Direction, Memory, move
+from undertow.training.directions.memoryless import Memoryless
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["SpectralDescent"]
 
 
-class SpectralDescent(Direction):
+class SpectralDescent(Memoryless):
     """W ← W − η UVᵀ for each matrix's gradient G = UΣVᵀ; vectors by g/‖g‖₂, which is the same for one column.
 
     The norm of all parameters is the largest spectral norm of a layer (Bernstein & Newhouse 2024, Carlson et al.
@@ -33,13 +33,10 @@ class SpectralDescent(Direction):
     def forgetting(self) -> float | None:
         return 0.0
 
-    def step(
-        self,
-        weights: Mapping[str, Tensor],
-        gradients: Mapping[str, Tensor],
-        memory: Memory,  # noqa: ARG002
-        rates: Tensor,
-    ) -> None:
-        for name, gradient in gradients.items():
-            matrix = gradient.flatten(2) if gradient.dim() > 2 else gradient[..., None]
-            move(weights[name], polar_factor(matrix).view_as(gradient), rates)
+    def along(self, gradients: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        return {name: polar_factor(_as_matrices(each)).view_as(each) for name, each in gradients.items()}
+
+
+def _as_matrices(gradient: Tensor) -> Tensor:
+    """(M, rows, columns); a vector is a column."""
+    return gradient.flatten(2) if gradient.dim() > 2 else gradient[..., None]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from undertow.core.sections import Positive
-from undertow.training.directions.direction import Direction, Memory, move
+from undertow.training.directions.direction import euclidean_length
+from undertow.training.directions.memoryless import Memoryless
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["SteadyDescent"]
 
 
-class SteadyDescent(Direction):
+class SteadyDescent(Memoryless):
     """w ← w − η g/‖g‖₂², the norm over all parameters of a network: the objective falls by about η.
 
     Along ∇log L this follows the flow in equal steps of log L, at losses where any constant rate would be too short
@@ -35,24 +36,11 @@ class SteadyDescent(Direction):
     ) -> Tensor | None:
         if not gradients:
             return None
-        slope = _lengths(gradients.values())
+        slope = euclidean_length(gradients.values())
         inverse = (1 / slope).where(slope > 0, 0.0)
-        size = _lengths(weights[name] for name in gradients)
+        size = euclidean_length(weights[name] for name in gradients)
         longest = self.longest * size * inverse / rates.where(rates > 0, 1.0)
         return inverse.square().minimum(longest)
 
-    def step(
-        self,
-        weights: Mapping[str, Tensor],
-        gradients: Mapping[str, Tensor],
-        memory: Memory,  # noqa: ARG002
-        rates: Tensor,
-    ) -> None:
-        for name, gradient in gradients.items():
-            move(weights[name], gradient, rates)
-
-
-def _lengths(tensors: Iterable[Tensor]) -> Tensor:
-    """‖·‖₂ over all tensors of each network, (M,)."""
-    first, *others = [tensor.flatten(1).square().sum(1) for tensor in tensors]
-    return sum(others, first).sqrt()
+    def along(self, gradients: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        return gradients
