@@ -109,11 +109,13 @@ def test_verdicts_are_computed_only_when_trials_have_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed: list[int] = []
+    polite: list[bool] = []
     clock = 0.0
     monkeypatch.setattr("undertow.live.verdicts.time.monotonic", lambda: clock)
 
-    async def compute(self: Verdicts, version: int) -> None:
+    async def compute(self: Verdicts, version: int, *, niceness: int) -> None:
         computed.append(version)
+        polite.append(niceness > 0)
         self._version, self._ended, self._took = version, clock, 3.0
 
     monkeypatch.setattr(Verdicts, "_compute", compute)
@@ -138,6 +140,7 @@ def test_verdicts_are_computed_only_when_trials_have_changed(
 
     asyncio.run(visit())
     assert computed == [1, 2, 3, 4, 5]
+    assert polite == [True, True, True, False, False]  # trials that run go first
 
 
 def test_a_folder_that_cannot_be_judged_says_so(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The ledger of a folder as JSON on standard output: ``python -m undertow.live.judge RUNS``.
+"""The ledger of a folder as JSON on standard output: ``python -m undertow.live.judge RUNS [NICENESS]``.
 
 A process of its own, because it needs polars and all records: the server stays small, and its pages alive.
 """
@@ -19,9 +19,10 @@ __all__ = ["main"]
 
 def main() -> None:
     """Judge the claims of the folder named on the command line; on failure one sentence, and code 1."""
-    os.nice(10)  # the sweep that is being watched goes first
+    runs, *niceness = sys.argv[1:]
+    os.nice(*map(int, niceness or ["0"]))
     try:
-        rows = [entry.row() for entry in ledger(ReadableStore(sys.argv[1]))]
+        rows = [entry.row() for entry in ledger(ReadableStore(runs))]
     except UndertowError as error:
         sys.exit(str(error))
     print(json.dumps(plain(rows), allow_nan=False))

@@ -13,6 +13,7 @@ __all__ = ["Verdicts"]
 
 _LONGEST = 600.0
 _PAUSE = 15.0
+_NICENESS = 10  # while trials run, they go first; else nothing is left to wait for but the verdicts
 _SHARE = 20.0  # while trials run, judging takes at most one part in so many of a core's time
 
 
@@ -47,7 +48,7 @@ class Verdicts:
         pause = max(_PAUSE, _SHARE * self._took) if busy else 0.0
         rested = self._version is None or time.monotonic() - self._ended >= pause
         if version != self._version and not self.computing and rested:
-            self._task = asyncio.create_task(self._compute(version))
+            self._task = asyncio.create_task(self._compute(version, niceness=_NICENESS if busy else 0))
 
     async def close(self) -> None:
         """End the process, if there is one."""
@@ -55,9 +56,9 @@ class Verdicts:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _compute(self, version: int) -> None:
+    async def _compute(self, version: int, *, niceness: int) -> None:
         began = time.monotonic()
-        command = [sys.executable, "-P", "-m", "undertow.live.judge", str(self._path)]
+        command = [sys.executable, "-P", "-m", "undertow.live.judge", str(self._path), str(niceness)]
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
