@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.attacks.search import Search
-from undertow.adversary.scorer import Classifier, Passes
+from undertow.adversary.classifier import Classifier
+from undertow.adversary.scorer import Passes
 from undertow.core.shown import Shown
 
 __all__ = ["AttackedPart", "RobustAccuracyResult", "accuracy_result", "several_radii"]
