@@ -192,12 +192,18 @@ def test_a_misspelt_extra_does_not_vanish() -> None:
             torch.testing.assert_close(doubled, 2 * ut.jacobian_norms(net, x).value)
 
 
-def test_attacks_of_token_ids_say_what_takes_them() -> None:
+def test_attacks_of_token_ids_are_in_the_space_of_the_embedding() -> None:
     net = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 2)).eval()
     tokens, labels = torch.randint(0, 9, (3, 3)), torch.tensor([0, 1, 0])
+    with pytest.warns(
+        MeasuredElsewhere, match=r"token ids, which have no derivative.*units of that embedding"
+    ):
+        found = ut.robust_accuracy(net, tokens, labels, eps=[0, 0.1])
+    vectors = net[0](tokens).detach()
+    assert found.value.tolist() == ut.robust_accuracy(net[1:], vectors, labels, eps=[0, 0.1]).value.tolist()
     with pytest.raises(InputError, match=r"vectors of the embedding.*undertow\.robustness takes the ids"):
-        ut.robust_accuracy(net, tokens, labels, eps=0.1)
-    with pytest.raises(InputError, match=r"give x\.float\(\)"):
+        ut.Classifier(net).margins(tokens, labels)
+    with pytest.raises(InputError, match=r"pass x\.float\(\)"):
         ut.robust_accuracy(net[1:], tokens, labels, eps=0.1)
 
 
