@@ -200,7 +200,10 @@ def test_attacks_of_token_ids_are_in_the_space_of_the_embedding() -> None:
     ):
         found = ut.robust_accuracy(net, tokens, labels, eps=[0, 0.1])
     vectors = net[0](tokens).detach()
-    assert found.value.tolist() == ut.robust_accuracy(net[1:], vectors, labels, eps=[0, 0.1]).value.tolist()
+    of_vectors = ut.robust_accuracy(net[1:], vectors, labels, eps=[0, 0.1])
+    assert isinstance(found.value, torch.Tensor)
+    assert isinstance(of_vectors.value, torch.Tensor)
+    assert found.value.tolist() == of_vectors.value.tolist()
     with pytest.raises(InputError, match=r"vectors of the embedding.*undertow\.robustness takes the ids"):
         ut.Classifier(net).margins(tokens, labels)
     with pytest.raises(InputError, match=r"pass x\.float\(\)"):
