@@ -125,14 +125,14 @@ def faded(card: Any) -> int:
 def test_a_click_on_the_legend_singles_out_a_series(shared: Watched) -> None:
     card = shared.drawn(LEFT)
     lines = card.locator(".mark-line path").count()
-    assert lines == 6
+    assert lines == 12  # three scales in four panels: rank and loss, of both activations
     assert faded(card) == 0
     card.locator(".role-legend-label text").first.click()
     shared.page.wait_for_function(
         "c => [...c.querySelectorAll('.mark-line path')].some(p => p.getAttribute('opacity') < 0.5)",
         arg=card.element_handle(),
     )
-    assert faded(card) == lines - 2  # one of three scales, in two panels
+    assert faded(card) == lines - 4  # one of three scales, in every panel
     card.locator("[data-reset]").click()
     shared.page.wait_for_function(
         "c => ![...c.querySelectorAll('.mark-line path')].some(p => p.getAttribute('opacity') < 0.5)",
@@ -148,7 +148,7 @@ def test_series_are_singled_out_by_keyboard_too(shared: Watched) -> None:
     first.focus()
     shared.page.keyboard.press("Space")
     assert first.get_attribute("aria-pressed") == "true"
-    assert faded(card) == card.locator(".mark-line path").count() - 2
+    assert faded(card) == card.locator(".mark-line path").count() - 4
     shared.page.keyboard.press("Space")
     assert faded(card) == 0
     card.locator("[data-series]").click()
@@ -216,9 +216,10 @@ def test_a_figure_is_saved_as_a_pdf_that_is_whole(shared: Watched) -> None:
 
 
 def test_the_data_behind_a_figure_is_saved(shared: Watched) -> None:
-    rows = list(csv.DictReader(io.StringIO(saved(shared, "csv").decode())))
-    assert len(rows) == 2 * 3 * 16  # activations, scales, moments
-    first = min(rows, key=lambda row: float(row["epoch"]))
+    tables = saved(shared, "csv").decode().split("\r\n\r\n")  # ranks, and the loss below them
+    ranks, losses = (list(csv.DictReader(io.StringIO(table))) for table in tables)
+    assert len(ranks) == len(losses) == 2 * 3 * 16  # activations, scales, moments
+    first = min(ranks, key=lambda row: float(row["epoch"]))
     assert float(first["mean"]) == pytest.approx(7.0, abs=1e-6)
 
 
