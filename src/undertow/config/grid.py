@@ -22,7 +22,7 @@ from undertow.config.trial import DataConfig, ModelConfig, TrialConfig
 from undertow.core.canonical import digest, dumps
 from undertow.core.config_errors import shown
 from undertow.core.errors import ConfigError
-from undertow.core.sections import Count, Section, Seed, Switch
+from undertow.core.sections import EVERY_OPTION, Count, Section, Seed, Switch
 from undertow.core.validation import validate
 from undertow.probe.records import COLUMNS
 from undertow.training.recipe import TrainingSection
@@ -117,8 +117,8 @@ class StudyConfig(Section):
         if size > _LARGEST:
             raise ConfigError(f"the grid has {size:,} trials; {_LARGEST:,} are the most one study takes.")
         base = self.model_dump(mode="json", include=set(TrialConfig.model_fields))
-        base["training"] = {**TrainingSection.UNWRITTEN, **base["training"]}  # an axis may name these too
-        paths = [axis_path(axis, base) for axis in self.grid]
+        nameable = self.model_dump(mode="json", include=set(TrialConfig.model_fields), context=EVERY_OPTION)
+        paths = [axis_path(axis, nameable) for axis in self.grid]
         columns = _columns(paths)
         points: dict[str, GridPoint] = {}
         for values in itertools.product(*self.grid.values()):

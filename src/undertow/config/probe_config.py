@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import Field, field_validator
 
 from undertow.core.config_errors import shown
-from undertow.core.sections import Count, Section
+from undertow.core.sections import Count, WithLaterOptions
 from undertow.data.data_section import Split
 from undertow.measures import MEASURES, measure
 from undertow.probe.schedule import LEVELS, Every, Schedule
@@ -22,7 +22,7 @@ _Words = Literal["epoch", "log", "doublings", "ends", "end"]
 _Moments = Literal["epoch", "log", "doublings"]  # the end's network is kept anyway
 
 
-class ProbeConfig(Section):
+class ProbeConfig(WithLaterOptions):
     """What is measured, how often, and on which points.
 
     ``every`` is "epoch", "log", "doublings", a number of steps, "ends" (before training and after it) or "end"; by the
@@ -42,8 +42,7 @@ class ProbeConfig(Section):
     case (``Store.trial(id).weights``), these beside it (``.kept``).
     """
 
-    # Without which trials were stored before networks could be kept: then not written, so that no identity changes.
-    UNWRITTEN: ClassVar[tuple[str, ...]] = ("keep",)
+    LATER = ("keep",)
 
     measures: tuple[dict[str, Any], ...] = ({"name": "loss", "kind": "auto"},)
     every: _Words | Count | Annotated[str, Field(pattern=LEVELS)] = "epoch"
@@ -58,13 +57,6 @@ class ProbeConfig(Section):
         if not isinstance(value, list | tuple) or not value:
             raise ValueError(f"{shown(value)} is no list of measures; write e.g. ['stable-rank', 'loss']")
         return tuple(_written_out(each) for each in value)
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = handler(self)
-        return {
-            key: value for key, value in written.items() if key not in self.UNWRITTEN or value is not None
-        }
 
     @property
     def splits(self) -> tuple[Split | None, ...]:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 import torch
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from undertow.core.errors import nearest
-from undertow.core.sections import Count, Section, Seed, Text
+from undertow.core.sections import Count, Section, Seed, Text, WithLaterOptions
 from undertow.core.streams import Stream, stream
 from undertow.data.dataset import Dataset
 
@@ -22,7 +22,6 @@ __all__ = ["DataSection", "DrawnData", "FileData", "Split", "SplitData", "sectio
 
 Split = Literal["train", "test", "all"]
 Digest = Annotated[str, Field(strict=True, pattern=r"^[0-9a-f]{64}$")]
-_LATER = ("unlabelled_as", "sha256")
 
 
 class DataSection(Section, ABC):
@@ -133,12 +132,14 @@ def _names(kind: type[DataSection]) -> tuple[str, ...]:
     return getattr(kind.model_fields["name"].annotation, "__args__", ())
 
 
-class FileData(SplitData):
+class FileData(WithLaterOptions, SplitData):
     """Data in files, of which tables may have rows without a label: left out, or of the class ``unlabelled_as``.
 
     A file whose content is not fixed by a published checksum has its own, ``sha256``, among the settings: the trials of
     a file that was changed are other trials.
     """
+
+    LATER = ("unlabelled_as", "sha256")
 
     unlabelled_as: Text | None = None
     sha256: Digest | None = None
@@ -152,12 +153,6 @@ class FileData(SplitData):
             return self
         found = self.fingerprint()
         return self if found is None else self.model_copy(update={"sha256": found})
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without these options as the first trials were written, so that no identity changes."""
-        written: dict[str, Any] = handler(self)
-        return {key: value for key, value in written.items() if key not in _LATER or value is not None}
 
 
 def _first(dataset: Dataset, limit: int | None) -> Dataset:

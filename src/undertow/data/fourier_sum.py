@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from undertow.core.errors import InputError
-from undertow.core.sections import Count, Positive, Switch
+from undertow.core.sections import Count, Positive, Switch, WithLaterOptions
 from undertow.data.data_section import DrawnData
 from undertow.data.dataset import Dataset
 from undertow.data.drawing import cpu_generator, require_positive
@@ -17,20 +16,16 @@ from undertow.data.drawing import cpu_generator, require_positive
 __all__ = ["FourierSumData", "fourier_sum"]
 
 
-class FourierSumData(DrawnData):
+class FourierSumData(WithLaterOptions, DrawnData):
     """A sum of sines at n even points; the split "test" are points between them; see :func:`fourier_sum`."""
+
+    LATER = ("stretch",)
 
     name: Literal["fourier-sum"]
     n: Count = 200
     frequencies: tuple[Count, ...] = (5, 10, 15, 20, 25, 30, 35, 40, 45, 50)
     growing: Switch = False
     stretch: Positive | None = None
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the stretch as the first trials were written, so that no identity changes."""
-        written: dict[str, Any] = handler(self)
-        return {key: value for key, value in written.items() if key != "stretch" or value is not None}
 
     def draw(self, n: int, seed: int, *, like: Dataset | None) -> Dataset:
         phases = None if like is None else like.details["phases"]

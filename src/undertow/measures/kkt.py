@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError, nearest
@@ -24,7 +23,7 @@ from undertow.core.scoring import (
     scores_of,
     scoring_samples,
 )
-from undertow.core.sections import Count, NonNegative, Text
+from undertow.core.sections import Count, NonNegative, Text, WithLaterOptions
 from undertow.core.shown import Shown
 from undertow.core.status import Status
 from undertow.measures.homogeneity import homogeneity_of
@@ -248,7 +247,7 @@ def _sentence(smallest: float, solved: _Solved, scaling: str) -> str:
     return scaling
 
 
-class KktResiduals(NamedMeasure):
+class KktResiduals(WithLaterOptions, NamedMeasure):
     """How nearly the network is a KKT point of the margin problem, on the probe's points: those trained on.
 
     Readings: ``residual``, ``slackness``, ``misalignment`` as in :class:`KktResult`, ``margin`` = q_min/‖θ‖ and
@@ -260,8 +259,7 @@ class KktResiduals(NamedMeasure):
     the residual has an error.
     """
 
-    # Without which the first trials were stored: written only where they are not these, and so no identity changes.
-    UNWRITTEN: ClassVar[dict[str, Any]] = {"method": "dense", "kinks": 1e-6, "constraints": 5000}
+    LATER = ("method", "kinks", "constraints")
 
     name: ClassVar[str] = "kkt"
     loss: Literal["logistic", "exponential", "bce", "cross-entropy"] = "logistic"
@@ -298,12 +296,3 @@ class KktResiduals(NamedMeasure):
             float((carrying if carrying.dim() == 1 else carrying.any(1)).double().mean()),
             None,
         )
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = handler(self)
-        return {
-            name: value
-            for name, value in written.items()
-            if name not in self.UNWRITTEN or value != self.UNWRITTEN[name]
-        }

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import torch
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 from torch import Tensor, nn
 
 from undertow.core.enclosing import rows_of
 from undertow.core.losses import Loss as LossName
-from undertow.core.sections import Count, NonNegative, Positive
+from undertow.core.sections import Count, NonNegative, Positive, WithLaterOptions
 from undertow.curvature.hessian_sharpness import sharpness_batched
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, labels_for
@@ -19,7 +18,7 @@ from undertow.measures.reading import Reading, labels_for
 __all__ = ["Sharpness", "loss_for"]
 
 
-class Sharpness(NamedMeasure):
+class Sharpness(WithLaterOptions, NamedMeasure):
     """λ_1 of the Hessian of the mean loss over the points, in the parameters that train (Cohen et al. 2021).
 
     The key of the largest eigenvalue is empty; with ``top`` the next ones are ``2``, ``3``, …. The truth lies above a
@@ -32,8 +31,7 @@ class Sharpness(NamedMeasure):
     [('', 2.0), ('2', 0.5)]
     """
 
-    # Without which the first trials were stored: written only where it is not this, and so no identity changes.
-    UNWRITTEN: ClassVar[dict[str, Any]] = {"atol": 0.0}
+    LATER = ("atol",)
 
     name: ClassVar[str] = "sharpness"
     loss: Literal["auto", "cross-entropy", "bce", "logistic", "exponential", "square"] = "auto"
@@ -66,15 +64,6 @@ class Sharpness(NamedMeasure):
             ]
             for each in found
         ]
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = handler(self)
-        return {
-            name: value
-            for name, value in written.items()
-            if name not in self.UNWRITTEN or value != self.UNWRITTEN[name]
-        }
 
 
 def loss_for(name: str, net: nn.Module, x: Tensor) -> LossName:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 from torch import nn
 
 from undertow.core.errors import ConfigError
 from undertow.core.losses import Loss
-from undertow.core.sections import Count, Switch
+from undertow.core.sections import Count, Switch, WithLaterOptions
 from undertow.models.initialisation import He, HeInit, Initialisation, InitSection, draw_linear
 from undertow.models.model_section import ActivationName, ReadOutModel
 from undertow.models.polynomial_relu import activation as make_activation
@@ -24,20 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["MlpModel", "mlp"]
 
 
-class MlpModel(ReadOutModel):
+class MlpModel(WithLaterOptions, ReadOutModel):
     """A fully connected network of any depth; see :func:`mlp`."""
+
+    LATER = ("bias",)
 
     name: Literal["mlp"]
     widths: tuple[Count, ...]
     activation: ActivationName = "relu"
     init: InitSection = HeInit()
     bias: Switch = False
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without biases as the first trials were written, so that no identity changes."""
-        written: dict[str, Any] = handler(self)
-        return written if self.bias else {key: value for key, value in written.items() if key != "bias"}
 
     def build(
         self, dataset: Dataset, *, loss: Loss, dtype: torch.dtype, generator: torch.Generator

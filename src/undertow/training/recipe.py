@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
 
 import torch
 from pydantic import (
     Field,
-    SerializerFunctionWrapHandler,
     ValidationError,
     ValidatorFunctionWrapHandler,
+    field_serializer,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
 from undertow.core.errors import ConfigError
 from undertow.core.losses import Loss
 from undertow.core.precision import MatmulPrecision
-from undertow.core.sections import Count, Fraction, NonNegative, Positive, Real, Section, Seed, Switch, Text
+from undertow.core.sections import (
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    Real,
+    Seed,
+    Switch,
+    Text,
+    WithLaterOptions,
+)
 from undertow.core.validation import refusal
 from undertow.training.adversarial import AdversarialTraining
 from undertow.training.directions import DIRECTIONS, Direction, GradientDescent, HeavyBall
@@ -45,10 +54,11 @@ _WORDS = (
     "gd",
     "sgd",
     "adam",
-)  # optimisers written as one word where all of their settings are the usual ones
+    "constant",
+)  # written as one word where all of their settings are the usual ones
 
 
-class TrainingSection(Section):
+class TrainingSection(WithLaterOptions):
     """The settings of training, as a configuration has them.
 
     A step is: gradients of the loss (or its logarithm) on a batch → direction → rate → kept or taken back.
@@ -93,20 +103,19 @@ class TrainingSection(Section):
             whole set, where training is to end and records tell, are of the samples as they are.
     """
 
-    UNWRITTEN: ClassVar[dict[str, Any]] = {
-        "rate": "constant",
-        "objective": "loss",
-        "log_below": None,
-        "label_noise": 0.0,
-        "stop_below": None,
-        "look_every": 8,
-        "batch_statistics_epochs": None,
-        "compiled": False,
-        "coordinates": "inputs",
-        "penalty": None,
-        "adversary": None,
-    }
-    """Without which the first trials were stored: written only where they are not these; no identity changes."""
+    LATER = (
+        "rate",
+        "objective",
+        "log_below",
+        "label_noise",
+        "stop_below",
+        "look_every",
+        "batch_statistics_epochs",
+        "compiled",
+        "coordinates",
+        "penalty",
+        "adversary",
+    )
 
     optimizer: DirectionSection = GradientDescent(name="gd")
     learning_rate: Positive = 0.01
@@ -191,22 +200,11 @@ class TrainingSection(Section):
             )
         return self
 
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As the first trials were written, where training is what it was then."""
-        written: dict[str, Any] = handler(self)
-        word = self.optimizer.name
-        if word not in _WORDS or self.optimizer != type(self.optimizer)(name=word):
-            written["optimizer"] = self.optimizer.model_dump(mode="json")
-        else:
-            written["optimizer"] = word
-        plain = self.rate == Constant()
-        written["rate"] = "constant" if plain else self.rate.model_dump(mode="json")
-        return {
-            name: value
-            for name, value in written.items()
-            if name not in self.UNWRITTEN or value != self.UNWRITTEN[name]
-        }
+    @field_serializer("optimizer", "rate")
+    def _as_written(self, section: Direction | RateRule) -> str | dict[str, Any]:
+        """As a word where all settings are the usual ones, which is how the first trials were written."""
+        plain = section.name in _WORDS and section == type(section)(name=section.name)
+        return section.name if plain else section.model_dump(mode="json")
 
     @property
     def direction(self) -> Direction:
