@@ -159,7 +159,7 @@ def test_unknown_names_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture
     assert call("reproduce", "stable-rank", "--variant", "author") == 2
     assert "did you mean 'authors'?" in capsys.readouterr().err
     assert call("claims", tmp_path / "nowhere") == 1
-    assert "holds no studies" in capsys.readouterr().err
+    assert "is no folder" in capsys.readouterr().err
     assert call("reprodcue") == 2
     blocked = tmp_path / "file"
     blocked.touch()

@@ -61,7 +61,7 @@ def test_trials_keep_the_identities_that_they_have_on_disks(document: dict[str, 
     assert validate(TrialConfig, document).id == identity
 
 
-@pytest.mark.parametrize("section", sections(), ids=lambda section: section.__name__)
+@pytest.mark.parametrize("section", list(sections()), ids=lambda section: section.__name__)
 def test_every_later_option_is_a_field_with_a_default(section: type[WithLaterOptions]) -> None:
     for name in section.LATER:
         assert not section.model_fields[name].is_required(), f"{section.__name__}.{name}"

@@ -68,5 +68,5 @@ def test_studies_without_figures_say_so(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_folder_that_holds_no_runs_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("report", tmp_path / "nothing", "-o", tmp_path / "r.html") == 1
-    assert "holds no studies" in capsys.readouterr().err
+    assert "is no folder" in capsys.readouterr().err
     assert not (tmp_path / "r.html").exists()

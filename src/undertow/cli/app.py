@@ -52,7 +52,7 @@ def studies(study: str | None = None, /, *, json: Json = False) -> int:
     study: str
         A study's name: its parts and its claims are listed.
     """
-    from undertow.cli.catalogue import print_studies, print_study
+    from undertow.cli.study_listing import print_studies, print_study
 
     return print_studies(as_json=json) if study is None else print_study(study, as_json=json)
 

@@ -40,19 +40,19 @@ def print_list(*, as_json: bool) -> int:
         ]
         print_json(rows)
         return 0
-    table = Table("name", "state", "what", "orthogonality", "where, or where from", pad_edge=False, box=None)
+    table = Table("name", "state", "what, and where", pad_edge=False, box=None)
     notes = []
     for info in found:
-        place = info.where or info.source
         known, note = _orthogonality(info)
         notes += [note] if note else []
-        shown = "" if known is None else f"{known[0].value:.2g}"
-        table.add_row(info.name, str(info.state), escape(info.title), shown, escape(place))
+        place = f"in {info.where}" if info.where else f"from {info.source}"
+        number = "" if known is None else f"; orthogonality {known[0].value:.2g}"
+        table.add_row(info.name, str(info.state), f"{escape(info.title)}\n[dim]{escape(place + number)}[/]")
     console = Console(highlight=False)
     console.print(table)
     console.print(
-        "orthogonality: min ‖x‖²/(n·max|⟨x, x′⟩|) of the training split; nearly orthogonal data have 1 or more. "
-        "Other numbers of it: --json."
+        "Orthogonality: min ‖x‖²/(n·max|⟨x, x′⟩|) of the training split; nearly orthogonal data have 1 or more. "
+        "More numbers, and licences: --json."
     )
     for note in notes:
         console.print(escape(note), style="yellow")

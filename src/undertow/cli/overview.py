@@ -151,8 +151,20 @@ def _print_verdicts(console: Console, entries: list[Entry]) -> None:
         for entry in found:
             verdict = str(entry.verdict)
             mark = f"[{VERDICT_COLOURS[verdict]}]{MARKS[verdict]}[/]"
-            text = f"  {mark} {escape(entry.claim.id):<{longest}}  {escape(entry.claim.text)}"
-            console.print(text, no_wrap=True, overflow="ellipsis")
+            text = _in_short(entry.claim.text, console.width - longest - 6)
+            console.print(f"  {mark} {escape(entry.claim.id):<{longest}}  {escape(text)}", soft_wrap=True)
+
+
+def _in_short(text: str, width: int) -> str:
+    """At most so many characters; what is left out is left out of the middle, for claims often differ in their ends.
+
+    >>> _in_short("The order is that of the starts (leaky ReLU).", 32)
+    'The order is tha…s (leaky ReLU).'
+    """
+    if len(text) <= width:
+        return text
+    end = max(width // 2 - 1, 0)
+    return f"{text[: max(width - end - 1, 0)].rstrip()}…{text[len(text) - end :]}"
 
 
 def _print_troubles(console: Console, store: ReadableStore, follower: Follower) -> None:

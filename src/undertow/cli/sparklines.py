@@ -70,6 +70,7 @@ def main_curves(frame: polars.DataFrame, axes: Sequence[str]) -> list[Line]:
         return []
     whole = frame.filter(polars.col("status") == "finished")
     firsts = whole.unique("measure", keep="first", maintain_order=True).select("measure", "key")
+    firsts = firsts.filter(polars.col("measure") != "steps")  # a count of tries, which can only rise
     by = _kinds(whole, [axis for axis in axes if axis != "seed" and axis in whole.columns])
     found = []
     for measure, key in firsts.head(_MOST_MEASURES).iter_rows():

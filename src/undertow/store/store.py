@@ -175,7 +175,8 @@ class Store:
         """The names of the studies in the store; nothing is verified yet."""
         folder = self.path / "studies"
         if not folder.is_dir():
-            raise StoreError(f"{self.path} holds no studies: start one with `undertow reproduce`.")
+            found = "holds no studies" if self.path.is_dir() else "is no folder"
+            raise StoreError(f"{self.path} {found}: start a study with `undertow reproduce`.")
         paths = [path for path in folder.glob("[a-z0-9]*") if path.suffix in (".json", ".copy")]
         return sorted({path.stem for path in paths})
 

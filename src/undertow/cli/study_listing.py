@@ -16,17 +16,23 @@ from undertow.studies.kit.study import Study
 
 __all__ = ["print_studies", "print_study"]
 
+_FIRST_SCALES = ("smoke", "laptop")
+
 
 def print_studies(*, as_json: bool) -> int:
-    """Every study with its variants and costs."""
+    """Every study, and what it costs at the two scales that need no GPU."""
     found = [find(name) for name in STUDIES]
     if as_json:
         print_json([_row(study) for study in found])
         return 0
     console = Console(highlight=False)
     for study in found:
-        _print_costs(console, study)
-    console.print("What one of them asks, and its parts: [bold]undertow studies NAME[/]")
+        _print_title(console, study)
+        costs = "\n".join(f"{scale}: {study.costs[scale]}" for scale in _FIRST_SCALES)
+        console.print(Padding(escape(costs), (0, 0, 1, 2)))
+    console.print(
+        "What one of them asks, at what scales and in what variants: [bold]undertow studies NAME[/]"
+    )
     return 0
 
 
@@ -55,9 +61,13 @@ def print_study(name: str, *, as_json: bool) -> int:
     return 0
 
 
-def _print_costs(console: Console, study: Study) -> None:
+def _print_title(console: Console, study: Study) -> None:
     console.print(f"[bold]{study.name}[/]  {escape(study.title)}")
     console.print(Padding(escape(study.source), (0, 0, 0, 2)), style="dim")
+
+
+def _print_costs(console: Console, study: Study) -> None:
+    _print_title(console, study)
     options = Table.grid(padding=(0, 2, 0, 0))
     for scale, cost in study.costs.items():
         options.add_row(f"--scale {scale}", escape(cost))
