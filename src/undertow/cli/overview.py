@@ -24,7 +24,7 @@ from undertow.store.stored_study import StoredStudy
 from undertow.store.tolerant import ReadableStore
 from undertow.studies.kit.ledger import Entry, ledger
 
-__all__ = ["print_store"]
+__all__ = ["in_short", "print_store"]
 
 _WIDE = 64  # columns that the table of a study's parts needs
 _COUNTS = ("trials", "finished", "diverged", "missing")
@@ -151,14 +151,14 @@ def _print_verdicts(console: Console, entries: list[Entry]) -> None:
         for entry in found:
             verdict = str(entry.verdict)
             mark = f"[{VERDICT_COLOURS[verdict]}]{MARKS[verdict]}[/]"
-            text = _in_short(entry.claim.text, console.width - longest - 6)
+            text = in_short(entry.claim.text, console.width - longest - 6)
             console.print(f"  {mark} {escape(entry.claim.id):<{longest}}  {escape(text)}", soft_wrap=True)
 
 
-def _in_short(text: str, width: int) -> str:
+def in_short(text: str, width: int) -> str:
     """At most so many characters; what is left out is left out of the middle, for claims often differ in their ends.
 
-    >>> _in_short("The order is that of the starts (leaky ReLU).", 32)
+    >>> in_short("The order is that of the starts (leaky ReLU).", 32)
     'The order is tha…s (leaky ReLU).'
     """
     if len(text) <= width:

@@ -11,6 +11,8 @@ import polars
 
 __all__ = ["Axis"]
 
+_FEW = 10
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -47,5 +49,17 @@ class Axis:
             # Without commas, and the last one not pushed inward: 4096 and 8192 would run into each other.
             return altair.Axis(values=every, labelFlush=False, **{"format": "~r", **options})
         if values.dtype.is_integer() and not self.log:
-            options = {"tickMinStep": 1, "format": "d", **options}  # no tick at half an epoch
+            options = {"format": "d", **_whole(values), **options}
         return altair.Axis(labelSeparation=8, **options)
+
+
+def _whole(values: polars.Series) -> dict[str, Any]:
+    """No tick at half an epoch: of few whole numbers each is one, which a smallest step alone does not bring about.
+
+    >>> _whole(polars.Series([0, 2])), _whole(polars.Series([0, 500]))
+    ({'values': [0, 1, 2]}, {'tickMinStep': 1})
+    """
+    ends = values.drop_nulls().unique().sort()
+    if len(ends) and ends[-1] - ends[0] <= _FEW:
+        return {"values": list(range(ends[0], ends[-1] + 1))}
+    return {"tickMinStep": 1}

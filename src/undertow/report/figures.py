@@ -12,6 +12,7 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 
 from undertow.core.canonical import plain
+from undertow.drawing.letters import in_letters
 from undertow.store.atomic import make_folder, replace_file
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _specification(reproduction: Reproduction, figure: Figure) -> str | None:
     if frame.is_empty():
         return None
     try:
-        specification = drawn(figure, frame)
+        specification = in_letters(drawn(figure, frame))
     except Exception:
         if reproduction.missing(figure.parts)[0]:
             return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import vl_convert
 
+from undertow.drawing.letters import in_letters
 from undertow.drawing.palette import DARK, LIGHT, css_variables
 from undertow.store.atomic import make_folder, replace_file
 
@@ -31,7 +32,7 @@ td:first-child, th:first-child { text-align: left; }
 def write_page(path: Path, found: dict[str, Any], figure: altair.TopLevelMixin | None) -> Path:
     """Write what was measured to ``path``; no request and no script is in it."""
     make_folder(path.parent)
-    picture = None if figure is None else vl_convert.vegalite_to_svg(json.dumps(figure.to_dict()))
+    picture = None if figure is None else vl_convert.vegalite_to_svg(json.dumps(in_letters(figure.to_dict())))
     replace_file(path, _page(found, picture).encode())
     return path
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from undertow.cli.overview import in_short
 from undertow.cli.sweeps import run_parts
 from undertow.cli.tour.look import look
 from undertow.execution.engines import engine
 from undertow.execution.interrupt import Interrupt
 from undertow.report.page import write_report
+from undertow.report.words import plural
 from undertow.store.store import Store
 from undertow.studies import STUDIES, find
 from undertow.studies.kit.claim import Verdict
@@ -25,6 +27,7 @@ __all__ = ["main"]
 
 _MARKS = {Verdict.HOLDS: "[green]holds[/]", Verdict.FAILS: "[red]fails[/]"}
 _INCOMPLETE, _INTERRUPTED = 1, 130
+_MOST = 12  # lines of verdicts for a study
 
 
 def main(folder: Path = Path("out/tour")) -> int:
@@ -69,16 +72,21 @@ def _verdicts(console: Console, store: Store, study: Study) -> None:
     entries = [
         entry for each in reproductions(store) if each.study.name == study.name for entry in judge(each)
     ]
-    for entry in entries:
-        if entry.verdict in _MARKS:
-            line = f"  {_MARKS[entry.verdict]}  [bold]{entry.claim.id:16}[/] {escape(entry.claim.text)}"
-            console.print(line, no_wrap=True, overflow="ellipsis")
+    decided = [entry for entry in entries if entry.verdict in _MARKS]
+    shown = decided if len(decided) <= _MOST else decided[: _MOST - 1]
+    longest = max((len(entry.claim.id) for entry in shown), default=0)
+    for entry in shown:
+        text = in_short(entry.claim.text, console.width - longest - 11)
+        line = f"  {_MARKS[entry.verdict]}  [bold]{entry.claim.id:{longest}}[/]  {escape(text)}"
+        console.print(line, soft_wrap=True)
+    if len(decided) > len(shown):
+        console.print(f"  … and {len(decided) - len(shown)} more verdicts, in the report")
     violated = [entry.claim.id for entry in entries if entry.verdict is Verdict.VIOLATED]
     if violated:
         console.print(f"  [red]checks that are violated: {', '.join(violated)}[/]")
-    open_ = [entry.claim.id for entry in entries if entry.verdict is Verdict.UNDECIDED]
-    if open_:
-        console.print(f"  [dim]undecided at this size: {', '.join(open_)}[/]")
+    undecided = sum(entry.verdict is Verdict.UNDECIDED for entry in entries)
+    if undecided:
+        console.print(f"  [dim]{plural(undecided, 'claim')} undecided at this size[/]")
 
 
 def _report(console: Console, store: Store, folder: Path, picture: Path, begin: float) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import altair as alt
 import polars as pl
 import torch
+import vl_convert
 from rich.console import Console
 from rich.table import Table
 
 from undertow.data import load
+from undertow.drawing.letters import in_letters
 from undertow.jacobian.norms import jacobian_norms
 from undertow.measures.clean_accuracy import Accuracy
 from undertow.measures.collaboration import Collaboration, collaboration
@@ -158,7 +161,7 @@ def _draw(records: list[Record], folder: Path) -> Path:
                 tooltip=["width:O", "epoch:Q", alt.Tooltip("value:Q", format=".4g")],
             )
         )
-    chart = alt.vconcat(alt.hconcat(*panels[:2]), alt.hconcat(*panels[2:])).properties(
+    chart = alt.concat(*panels, columns=2).properties(
         title=alt.Title(
             "The layers align while the network learns",
             subtitle="two-layer ReLU networks on scikit-learn's digits, q = 0.25, SGD 0.5, one seed; test images",
@@ -166,5 +169,6 @@ def _draw(records: list[Record], folder: Path) -> Path:
     )
     folder.mkdir(parents=True, exist_ok=True)
     picture = folder / "tour.png"
-    chart.save(picture, scale_factor=2)
+    specification = json.dumps(in_letters(chart.to_dict()))
+    picture.write_bytes(vl_convert.vegalite_to_png(specification, scale=2))
     return picture.resolve()
