@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from undertow.core.enclosing import innermost, rows_of
 from undertow.core.outputs import first_tensor, with_first_tensor
 from undertow.core.status import Status
+from undertow.jacobian.choices import chooses
 from undertow.jacobian.layered import scaled_gram
 from undertow.jacobian.lean_derivatives import LeanDerivatives
 from undertow.jacobian.memory import chunk_size, default_budget, filled_up, graph_bytes, in_chunks
@@ -96,6 +97,11 @@ class _Heads:
         return _HeadsAt(self, index, self.x[index], self.arithmetic)
 
     @cached_property
+    def chooses(self) -> bool:
+        with self.arithmetic():
+            return chooses(rows_of(self.net, slice(0, 1)), self.x[:1])
+
+    @cached_property
     def double(self) -> _Heads:
         net = cast(nn.Module, double_of(self.net)).to(self.x.device)
         x = self.x.double()
@@ -176,7 +182,9 @@ class _HeadsAt:
 
     def precisions(self, place: int) -> Precisions:
         """What a plan needs of one head; what the heads share is computed once, and float64 for all of them."""
-        return Precisions(self.operator(place), partial(self._perturbed, place), None)
+        return Precisions(
+            self.operator(place), partial(self._perturbed, place), None, chooses=self.heads.chooses
+        )
 
     def _perturbed(self, place: int, draw: int) -> Pullback:
         """Jᵀv with noise, of the samples in another order; the vectors are the same ones for every head."""

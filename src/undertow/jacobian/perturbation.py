@@ -3,7 +3,8 @@
 A residual cannot show rounding: it is computed by the same distorted products. Repeating a computation with each of its
 operations' results changed at random by a little more than that operation may err (Monte Carlo arithmetic, Parker 1997)
 does show it, whatever the network is made of: where layers cancel, where a softmax or a sigmoid is so saturated that
-its slope is a difference of rounded numbers, where a hundred layers pass an error on.
+its slope is a difference of rounded numbers, where a hundred layers pass an error on. Where a maximum ties, one draw of
+noise takes the first of those that tie and the next one the last (:mod:`undertow.jacobian.choices`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from undertow.core.every_operation import EveryOperation
+from undertow.jacobian.choices import chosen_otherwise
 
 __all__ = ["Noise"]
 
@@ -46,6 +48,7 @@ class Noise:
         self, dtype: torch.dtype, device: torch.device, *, seed: int = 0, coarser: torch.dtype | None = None
     ) -> None:
         self.dtypes, self.device = (dtype, coarser), device
+        self.upwards = seed % 2 == 1  # which of two that tie is chosen
         self._offsets = random.Random(seed)
 
     def __call__(self, tensor: Tensor) -> Tensor:
@@ -88,7 +91,7 @@ class _Perturbing(EveryOperation):  # type: ignore[no-untyped-call]
         self.noise = noise
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        found = func(*args, **kwargs)
+        found = chosen_otherwise(func, args, kwargs, upwards=self.noise.upwards) or func(*args, **kwargs)
         if func.__name__.split(".")[0] in _UNTOUCHED and not self._is_rounded(found):
             return found
         returns = func._schema.returns

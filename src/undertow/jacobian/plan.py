@@ -225,6 +225,7 @@ class Plan:
             samples.perturbed,
             like=like,
             decided=samples.decided,
+            chooses=samples.chooses,
             risk=_ROUNDING_SHARE * self.risk,
             negligible=_NEGLIGIBLE * min(self.rtol, _EXACT),
             hopeless=_HOPELESS * self.rtol,

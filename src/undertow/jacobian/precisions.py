@@ -14,6 +14,7 @@ from undertow.core.enclosing import rows_of
 from undertow.core.errors import ModelError
 from undertow.core.members import convolves, mostly_convolves
 from undertow.core.networks import DenseChain, read_dense
+from undertow.jacobian.choices import chooses
 from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.operator import AutogradOperator, JacobianOperator
 from undertow.jacobian.perturbation import Noise
@@ -32,12 +33,14 @@ class Precisions:
 
     ``perturbed`` takes the number of the draw of noise. ``better`` is None where there is nothing more precise.
     ``decided`` says that values are in float64, whatever products are in: no rounding is likely to switch a ReLU.
+    ``chooses`` says that there are maxima, or other choices between numbers, which may tie.
     """
 
     given: JacobianOperator
     perturbed: Callable[[int], Pullback]
     better: Callable[[Tensor], Precisions] | None
     decided: bool = False
+    chooses: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,19 @@ class NetworkSamples:
         perturbed = partial(self._perturbed, operator, chosen)
         decided = x.dtype is torch.float64
         finest = decided and self.products is None
-        return Precisions(operator, perturbed, None if finest else better, decided=decided)
+        return Precisions(
+            operator, perturbed, None if finest else better, decided=decided, chooses=self._chooses
+        )
+
+    @cached_property
+    def _chooses(self) -> bool:
+        """Whether the network chooses between numbers, before this part of it too, as one sample shows."""
+        parts = [rows_of(each, slice(0, 1)) for each in (*self.before, self.f)]
+
+        def whole(x: Tensor) -> Tensor:
+            return _through(parts, x, self.arithmetic)
+
+        return chooses(whole, self._source[:1])
 
     @property
     def double(self) -> NetworkSamples:

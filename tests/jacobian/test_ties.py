@@ -1,0 +1,137 @@
+"""Samples where a maximum ties: no Jacobian is defined there, and both sides' lie within the error that is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import undertow as ut
+from tests.model_cases import dense_norms
+from undertow.core.status import Status
+from undertow.jacobian.choices import chosen_otherwise
+
+
+class Along(nn.Module):
+    """The largest of some numbers along an axis, written in one of several ways."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.way == "max":
+            return x.flatten(2).max(2).values
+        if self.way == "amax":
+            return x.flatten(2).amax(2)
+        if self.way == "sort":
+            return x.flatten(2).sort(2).values[..., -3:].flatten(1)
+        return x.flatten(2).topk(3, 2).values.flatten(1)
+
+
+_CHOICES: dict[str, nn.Module] = {
+    "2×2": nn.MaxPool2d(2),
+    "3×3, overlapping": nn.MaxPool2d(3, 1, 1),
+    "adaptive": nn.AdaptiveMaxPool2d(2),
+    "in one dimension": nn.Sequential(nn.Flatten(2), nn.MaxPool1d(4)),
+    "in three dimensions": nn.Sequential(nn.Unflatten(1, (1, 4)), nn.MaxPool3d((1, 2, 2))),
+    **{way: Along(way) for way in ("max", "amax", "sort", "topk")},
+}
+
+
+def _tied(choice: nn.Module, outputs: int, seed: int, dtype: torch.dtype) -> tuple[nn.Module, Tensor]:
+    """A network and a picture of one colour to the left, where what is chosen from is equal."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        first, x = nn.Conv2d(1, 4, 3), torch.rand(1, 1, 6, 6)
+        x[..., :5] = 0.5
+        with torch.no_grad():  # the grey part's results are the largest
+            first.bias.copy_(1 - 0.5 * first.weight.sum((1, 2, 3)))  # type: ignore[union-attr]
+            x[..., 5] = 0.5 - 0.1 * torch.rand(6)
+        width = choice(first(x)).flatten(1).shape[1]
+        last = nn.Linear(width, outputs)
+    return nn.Sequential(first, choice, nn.Flatten(), last).to(dtype).eval(), x.to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("outputs", [1, 2, 70])
+@pytest.mark.parametrize("name", _CHOICES)
+def test_the_norms_on_both_sides_of_a_tie_are_within_the_error(
+    name: str, outputs: int, dtype: torch.dtype
+) -> None:
+    for seed in range(2):
+        net, x = _tied(_CHOICES[name], outputs, seed, dtype)
+        found = ut.jacobian_norms(net, x)
+        assert found.status is Status.ROUNDING
+        assert "tie" in found.status.sentence
+        generator = torch.Generator().manual_seed(seed)
+        precise = net.double()
+        for _ in range(4):
+            beside = x.double() + 1e-9 * torch.randn(x.shape, generator=generator, dtype=torch.float64)
+            assert abs(found.value - dense_norms(precise, beside)) <= found.error
+
+
+@pytest.mark.parametrize("outputs", [1, 10])
+def test_heads_behind_a_tie_are_told_too(outputs: int) -> None:
+    net, x = _tied(nn.MaxPool2d(2), outputs, 0, torch.float64)
+    profile = ut.seam_profile(net, x)
+    assert profile.status is Status.ROUNDING
+    before, behind = profile.seams.index("0"), profile.seams.index("1")
+    assert profile.error[before] > 1e-3  # the head holds the maximum, and so does the whole
+    assert profile.seams[behind] == "1"
+
+
+def test_without_a_tie_nothing_is_told() -> None:
+    for seed in range(5):
+        net, _ = _tied(nn.MaxPool2d(2), 1, seed, torch.float64)
+        x = torch.rand(4, 1, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        found = ut.jacobian_norms(net, x)
+        assert found.status is Status.EXACT
+        torch.testing.assert_close(found.value, dense_norms(net, x))
+        assert bool((found.error < 1e-9 * found.value).all())
+
+
+def test_zeros_that_tie_behind_a_relu_have_one_slope_all_the_same() -> None:
+    """The slope of a ReLU at rest is zero whichever place of it is taken."""
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3, bias=False), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 1)
+    )
+    x = torch.zeros(2, 1, 6, 6)
+    x[:, :, 3:] = torch.rand(2, 1, 3, 6)
+    assert ut.jacobian_norms(net.double(), x.double()).status is Status.EXACT
+
+
+def test_zeros_tie_as_other_numbers_do() -> None:
+    net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Unflatten(1, (1, 2)), nn.MaxPool1d(2)).double()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 3.0]]))  # type: ignore[operator]
+    found = ut.jacobian_norms(net, torch.zeros(1, 2).double())
+    assert found.status is Status.ROUNDING
+    assert found.error.item() >= 2
+
+
+@pytest.mark.parametrize(
+    ("func", "arguments"),
+    [
+        (torch.ops.aten.max_pool2d_with_indices.default, ([2, 2],)),
+        (torch.ops.aten.adaptive_max_pool2d.default, ([2, 2],)),
+        (torch.ops.aten.max.dim, (1,)),
+        (torch.ops.aten.max.dim, (-1, True)),
+        (torch.ops.aten.topk.default, (2,)),
+        (torch.ops.aten.sort.default, (0, True)),
+        (torch.ops.aten.kthvalue.default, (2, 1)),
+        (torch.ops.aten.median.dim, (2,)),
+    ],
+    ids=str,
+)
+def test_what_is_chosen_otherwise_has_the_values_as_they_are(func: Any, arguments: tuple[Any, ...]) -> None:
+    x = torch.randn(3, 4, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    plain = func(x, *arguments)
+    for upwards in (False, True):
+        found = chosen_otherwise(func, (x, *arguments), {}, upwards=upwards)
+        assert found is not None
+        for ours, theirs in zip(found, plain, strict=True):
+            assert torch.equal(ours, theirs)
