@@ -94,6 +94,17 @@ class Recurrent(nn.Module):
         return self.out(self.cell(x.reshape(-1, 2, 3))[0][:, -1])
 
 
+class Shared(nn.Module):
+    """What all points share passes through a layer of its own, as one row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place, self.inside, self.out = nn.Linear(2, 6), nn.Linear(6, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(torch.tanh(self.inside(x + self.place(x.new_ones(1, 2)))))
+
+
 class OneByOne(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -101,6 +112,18 @@ class OneByOne(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.stack([self.out(torch.tanh(self.convolution(p.reshape(1, 2, 3))).flatten()) for p in x])
+
+
+class OneByOneInThree(nn.Module):
+    """As many channels, and as many inputs of the last layer, as points are tried."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.out = nn.Conv2d(3, 3, (1, 2)), nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        images = [torch.tanh(self.convolution(p.reshape(3, 1, 2))) for p in x]
+        return torch.stack([self.out(image.flatten()) for image in images])
 
 
 @pytest.mark.parametrize(
@@ -118,14 +141,28 @@ class OneByOne(nn.Module):
             lambda: Pieces(lambda x: x.flatten(0, 1), lambda h: h.unflatten(0, (-1, 2)).sum(1)), id="flat"
         ),
         Recurrent,
+        Shared,
         OneByOne,
+        OneByOneInThree,
     ],
 )
-@pytest.mark.parametrize("count", [2, 25])
+@pytest.mark.parametrize("count", [1, 2, 25])
 def test_residuals_are_those_of_all_gradients_one_by_one(build: Callable[[], nn.Module], count: int) -> None:
     torch.manual_seed(0)
     net = build().double()
     x = torch.randn(count, 6, dtype=torch.float64)
+    y = net(x).argmax(1)
+    assert kkt(net, x, y, kinks=0.0).residual == pytest.approx(dense_residual(net, x, y), rel=1e-4)
+
+
+def test_a_hook_may_change_some_points_only() -> None:
+    torch.manual_seed(0)
+    net = layers().double()
+    x = torch.randn(25, 6, dtype=torch.float64)
+    tried = [0, 12, 24]
+    x[tried] *= 0.1
+    limit = float(net[0](x[tried]).max().detach())
+    net[0].register_forward_hook(lambda _module, _given, output: output.clamp(max=limit))
     y = net(x).argmax(1)
     assert kkt(net, x, y, kinks=0.0).residual == pytest.approx(dense_residual(net, x, y), rel=1e-4)
 

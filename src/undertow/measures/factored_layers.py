@@ -1,7 +1,8 @@
 """Layers whose gradients are slopes times inputs: those that are plain and, tried at a few points, turn out to be.
 
-What a layer is does not say so yet. A hook may change what it gives, its weights may be used a second time elsewhere,
-and the samples need not be on the first axis of what it is given.
+What a layer is does not say so yet. Its weights may be used a second time elsewhere, the samples need not be on the
+first axis of what it is given, and what all points share is given to it once. A hook may change what it takes or gives:
+inputs are seen after such changes, and outputs before.
 """
 
 from __future__ import annotations
@@ -29,9 +30,8 @@ def factored_layers(net: nn.Module, x: Tensor, weights: Mapping[str, Tensor]) ->
     """Layers by name: the gradients by those of the ``weights`` that each holds follow from its slopes and inputs.
 
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 1)).double()
-    >>> _ = net[2].register_forward_hook(lambda module, given, output: 3 * output)
     >>> list(factored_layers(net, torch.eye(2).double(), dict(net.named_parameters())))
-    ['0']
+    ['0', '2']
     """
     calls = count_calls(net, x[:1])
     # A layer that shares a parameter with another one has only a part of its gradient.
@@ -46,7 +46,8 @@ def factored_layers(net: nn.Module, x: Tensor, weights: Mapping[str, Tensor]) ->
     }
     if not layers:
         return {}
-    few = x[torch.linspace(0, len(x) - 1, min(_TRIED, len(x))).round().long().to(x.device)]
+    # Always as many: a layer that is given something of a single row, whatever the points, would look like one of them.
+    few = x[torch.linspace(0, len(x) - 1, _TRIED).round().long().to(x.device)]
     leaves = {name: weight.detach().clone().requires_grad_() for name, weight in weights.items()}
     with torch.enable_grad():
         scores = as_rows(called_with(net, leaves, few), len(few))
@@ -90,13 +91,15 @@ def _each_factor(
 
     with torch.enable_grad(), ExitStack() as stack:
         for name, module in layers.items():
-            stack.callback(module.register_forward_hook(keep(name)).remove)
+            # Before hooks of others: what these do to an output belongs to the rest of the network.
+            stack.callback(module.register_forward_hook(keep(name), prepend=True).remove)
         scores = as_rows(net(x), len(x))
         names = list(outputs)
         # Without a plain layer, where all parameters are the root's own, the rest of the gradient is everything.
         found = pulled_back([scores], [outputs[n] for n in names], [slopes]) if names else []
     for name, delta in zip(names, found, strict=True):
-        if len(inputs[name]) == len(x):
+        fewest = 4 if isinstance(layers[name], nn.Conv2d) else 2  # axes of a batch
+        if inputs[name].dim() >= fewest and len(inputs[name]) == len(x):
             known = torch.zeros_like(outputs[name]) if delta is None else delta.detach()
             yield (
                 name,
@@ -138,6 +141,8 @@ def _agree(factor: GradientFactor, gradients: list[Tensor]) -> bool:
 
 def _is_plain(module: nn.Module) -> bool:
     """Whether the module is a matrix product or a convolution as factors are written for."""
+    if "forward" in vars(module):
+        return False
     if type(module) is nn.Linear:
         plain = True
     else:
