@@ -206,6 +206,9 @@ def test_slopes_at_kinks_are_those_of_enumeration() -> None:
     assert free.residual <= fixed.residual + 1e-9
     assert fixed.kinks == 0
     assert free.status is Status.CONVERGED
+    late = kkt(net, x, y, limit=1)  # the second point comes in later, with its kinks
+    assert late.residual == pytest.approx(best, abs=1e-6)
+    assert late.kinks == 2
 
 
 @pytest.mark.usefixtures("both_ways")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from undertow.core.errors import ModelError
 from undertow.measures.kkt import kkt
 
 
@@ -105,6 +106,18 @@ class Shared(nn.Module):
         return self.out(torch.tanh(self.inside(x + self.place(x.new_ones(1, 2)))))
 
 
+class Unused(nn.Module):
+    """A layer, and a number of the network's own, that no score depends on: they are a part of θ all the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.idle = layers(), nn.Linear(2, 2)
+        self.number = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.used(x)
+
+
 class OneByOne(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -142,6 +155,7 @@ class OneByOneInThree(nn.Module):
         ),
         Recurrent,
         Shared,
+        Unused,
         OneByOne,
         OneByOneInThree,
     ],
@@ -165,6 +179,21 @@ def test_a_hook_may_change_some_points_only() -> None:
     net[0].register_forward_hook(lambda _module, _given, output: output.clamp(max=limit))
     y = net(x).argmax(1)
     assert kkt(net, x, y, kinks=0.0).residual == pytest.approx(dense_residual(net, x, y), rel=1e-4)
+
+
+def test_parameters_that_no_score_depends_on_leave_all_of_themselves() -> None:
+    torch.manual_seed(0)
+    net = Unused().double()
+    x = torch.randn(12, 6, dtype=torch.float64)
+    y = net(x).argmax(1)
+    wanted = dense_residual(net, x, y)
+    assert kkt(net, x, y, limit=3).residual == pytest.approx(wanted, rel=1e-4)
+    assert kkt(net, x, y, parameters=["idle"]).residual == 1.0
+    assert kkt(net, x, y, parameters=["used"]).residual < kkt(net, x, y, method="dense").residual < 1
+    with torch.no_grad():
+        net.number.fill_(torch.nan)
+    with pytest.raises(ModelError, match="number has entries that are not finite"):
+        kkt(net, x, y)
 
 
 def test_slopes_at_kinks_are_free_beside_parameters_that_no_layer_has() -> None:

@@ -114,7 +114,8 @@ def test_one_logit_and_two_classes_agree() -> None:
     assert torch.allclose(one.value, both.value)
     assert one.normalised == pytest.approx(both.normalised)  # the new row of zeros has no norm
     assert one.smoothed == pytest.approx(both.smoothed)
-    assert margins(net, x, 2 * y - 1).value.equal(one.value)
+    for labels in (2 * y - 1, y.to(torch.uint8), y.bool(), y.float()):
+        assert margins(net, x, labels).value.equal(one.value)
 
 
 def test_order_of_samples_chunks_and_ties() -> None:
@@ -181,10 +182,18 @@ def test_what_cannot_be_measured_is_told() -> None:
         margins(net, x, y, parameters=["hidden"])
     with pytest.raises(InputError, match="tolerance"):
         margins(net, x, y, tolerance=-1)
-    with torch.no_grad():
-        net[0].weight.fill_(math.nan)
-    with pytest.raises(ModelError, match="not finite"):
+    with pytest.raises(InputError, match="x has entries that are not finite"):
+        margins(net, x / 0, y)
+    net.register_parameter("unused", nn.Parameter(torch.tensor(math.inf, dtype=torch.float64)))
+    with pytest.raises(ModelError, match="unused has entries that are not finite"):
         margins(net, x, y)
+    with torch.no_grad():
+        net.unused.fill_(1.0)
+        net[0].weight.fill_(1e20)
+        net[2].weight.fill_(1e20)
+    assert margins(net, x, y).order == 3
+    with pytest.raises(ModelError, match="not finite in float32"):
+        margins(net, x, y, dtype=torch.float32)
 
 
 def test_nothing_is_left_behind_and_the_names_are_public() -> None:

@@ -211,7 +211,7 @@ def labels_of_classes(y: Tensor, *, loss: Loss) -> Tensor:
     tensor([-1,  1])
     """
     if loss in ("logistic", "exponential") and bool(((y == 0) | (y == 1)).all()):
-        return 2 * y - 1
+        return 2 * (y if y.is_floating_point() else y.long()) - 1  # of bytes −1 would be 255
     return y
 
 

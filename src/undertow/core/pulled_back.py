@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["pulled_back"]
+__all__ = ["gradients_of", "pulled_back"]
 
 
 def pulled_back(
@@ -28,3 +28,22 @@ def pulled_back(
     """
     total = sum(((out * slope).sum() for out, slope in zip(outputs, slopes, strict=True)), torch.zeros(()))
     return torch.autograd.grad(total, list(leaves), create_graph=create_graph, allow_unused=True)
+
+
+def gradients_of(
+    total: Tensor, leaves: Sequence[Tensor], *, retain_graph: bool | None = None
+) -> list[Tensor]:
+    """∂(total)/∂leaf for each leaf: zero where the number does not depend on it, also where it depends on none.
+
+    >>> leaf, unused = (torch.ones(2, requires_grad=True) for _ in range(2))
+    >>> [each.tolist() for each in gradients_of((3 * leaf).sum(), [leaf, unused])]
+    [[3.0, 3.0], [0.0, 0.0]]
+    >>> gradients_of(torch.ones(()), [leaf])[0].tolist()
+    [0.0, 0.0]
+    """
+    if not total.requires_grad:
+        return [torch.zeros_like(leaf) for leaf in leaves]
+    found = torch.autograd.grad(total, list(leaves), retain_graph=retain_graph, allow_unused=True)
+    return [
+        torch.zeros_like(leaf) if each is None else each for leaf, each in zip(leaves, found, strict=True)
+    ]

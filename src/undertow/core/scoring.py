@@ -19,6 +19,7 @@ from undertow.core.unwrapping import as_written, runs_autocast, unwrapped
 __all__ = [
     "LossName",
     "as_rows",
+    "check_finite",
     "chosen_parameters",
     "chunk_for",
     "double_copy",
@@ -115,6 +116,22 @@ def chosen_parameters(net: nn.Module, parameters: Sequence[str]) -> dict[str, Te
     if not chosen:
         raise InputError(f"no parameter begins with {' or '.join(prefixes)}: they are {', '.join(named)}.")
     return chosen
+
+
+def check_finite(scores: Tensor, x: Tensor, weights: Mapping[str, Tensor]) -> None:
+    """A sentence where scores are not finite, or weights, also those that no score depends on."""
+    for name, weight in weights.items():
+        if not bool(torch.isfinite(weight).all()):
+            raise ModelError(f"{name} has entries that are not finite: the network diverged.")
+    if not bool(torch.isfinite(scores).all()):
+        if not bool(torch.isfinite(x).all()):
+            raise InputError(
+                "x has entries that are not finite, and so have the scores: leave these samples out."
+            )
+        dtype = next(str(weight.dtype).removeprefix("torch.") for weight in weights.values())
+        raise ModelError(
+            f"the network gives scores that are not finite in {dtype}: its weights are too large, or x is."
+        )
 
 
 def points_for(net: nn.Module, x: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.called_with import called_with
-from undertow.core.pulled_back import pulled_back
+from undertow.core.pulled_back import gradients_of, pulled_back
 from undertow.core.scoring import as_rows
 from undertow.measures.gradient_factors import GradientFactor, factor_of_layer
 from undertow.measures.kink_slopes import count_calls
@@ -114,11 +114,8 @@ def _parts(name: str, module: nn.Module, weights: Mapping[str, Tensor]) -> tuple
 
 
 def _gradients(score: Tensor, mixture: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    found = torch.autograd.grad(
-        (score * mixture).sum(), list(leaves.values()), retain_graph=True, allow_unused=True
-    )
-    pairs = zip(leaves.items(), found, strict=True)
-    return {name: torch.zeros_like(leaf) if each is None else each for (name, leaf), each in pairs}
+    found = gradients_of((score * mixture).sum(), list(leaves.values()), retain_graph=True)
+    return dict(zip(leaves, found, strict=True))
 
 
 def _as_rows(name: str, module: nn.Module, gradients: Mapping[str, Tensor]) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from undertow.core.networks import is_unmodified
 from undertow.core.scoring import slices
 
-__all__ = ["KinkSlopes", "count_calls", "find_kinks", "kinked_modules", "record_inputs"]
+__all__ = ["KinkSlopes", "count_calls", "count_units", "find_kinks", "kinked_modules", "record_inputs"]
 
 
 _ROUNDING = 1e-13
@@ -107,6 +107,12 @@ def record_inputs(net: nn.Module, names: Mapping[str, float]) -> Iterator[dict[s
 
                 stack.callback(module.register_forward_pre_hook(keep).remove)
         yield kept
+
+
+def count_units(net: nn.Module, sample: Tensor) -> int:
+    """How many units whose slopes may be free one sample (1, …) has."""
+    (inputs,) = _inputs(net, sample, kinked_modules(net, sample), 1)
+    return sum(z.numel() for z in inputs.values())
 
 
 def find_kinks(net: nn.Module, x: Tensor, *, tolerance: float, chunk: int) -> KinkSlopes | None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError, nearest
@@ -17,6 +16,7 @@ from undertow.core.plain_attention import plain_attention
 from undertow.core.plain_words import check_tensor
 from undertow.core.scoring import (
     LossName,
+    check_finite,
     chosen_parameters,
     margins_of,
     pair_gaps,
@@ -27,8 +27,7 @@ from undertow.core.sections import Count, NonNegative, Text, WithLaterOptions
 from undertow.core.shown import Shown
 from undertow.core.status import Status
 from undertow.measures.homogeneity import homogeneity_of
-from undertow.measures.kkt_dense import dense_multipliers
-from undertow.measures.kkt_multipliers import best_multipliers
+from undertow.measures.kkt_solved import SolvedKkt, solved_dense, solved_gram
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.norm_kkt import alignment, in_norm
 from undertow.measures.pair_gradients import PairGradients
@@ -116,7 +115,8 @@ def kkt(
             unit has on these points, is at its kink: its slope is any between both sides, as Clarke's derivative has
             it. The default frees only what rounding could have put on either side; 0 takes autograd's slopes.
             Ties of max-pooling and rectifiers that are no modules keep autograd's slopes. With one hidden layer
-            the best slopes are found; with more, good ones, and ``error`` does not cover better ones.
+            the best slopes are found; with more, good ones, and ``error`` does not cover better ones. Where there are
+            more than 2²⁵ units × constraints, slopes are free at the points of the first ``limit`` constraints only.
         limit: Constraints in the Gram matrix at first.
         method: ``"dense"`` takes the nearest rival of each point only, autograd's slopes and all gradients as one
             matrix: small networks, for comparison.
@@ -148,12 +148,11 @@ def kkt(
     check_tensor(y, "y")
     copied, points = scoring_samples(net, x, output=output, extras=extras)
     theta = chosen_parameters(copied, parameters)
+    scores = scores_of(copied, points)
+    check_finite(scores, points, theta)
     if not any(bool(weight.any()) for weight in theta.values()):
         raise ModelError("every parameter is zero: there is no direction to test.")
-    scores = scores_of(copied, points)
     _, labels, named = margins_of(scores, y, loss)
-    if not bool(torch.isfinite(scores).all()):
-        raise ModelError("the network gives scores that are not finite: it diverged, or is too large.")
     signs = None if named == "cross-entropy" else (2 * labels - 1 if named == "bce" else labels)
     with plain_attention():
         gradients = PairGradients(
@@ -163,12 +162,14 @@ def kkt(
         norm = as_weight_norm(weight_norm)
         if norm != "2":
             gaps = pair_gaps(scores, labels, named)
-            solved = _Solved(*in_norm(gradients, gaps, theta, norm, kinks=kinks))
+            solved = SolvedKkt(*in_norm(gradients, gaps, theta, norm, kinks=kinks))
         elif method == "dense":
-            solved = _dense(copied, points, labels, loss=named, outputs=scores.shape[1], names=list(theta))
+            solved = solved_dense(
+                copied, points, labels, loss=named, outputs=scores.shape[1], names=list(theta)
+            )
         else:
             gaps = pair_gaps(scores, labels, named)
-            solved = _gram(gradients, gaps, theta, limit=limit, kinks=kinks, max_rounds=max_rounds)
+            solved = solved_gram(gradients, gaps, theta, limit=limit, kinks=kinks, max_rounds=max_rounds)
     smallest = float(solved.margins.min())
     carried = float((solved.multipliers * solved.gaps).sum())
     excess = float((solved.multipliers * (solved.gaps - solved.margins.min())).sum())
@@ -189,42 +190,6 @@ def kkt(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """λ for θ scaled to norm 1, beside the gaps of its constraints, and how it was found."""
-
-    multipliers: Tensor
-    gaps: Tensor
-    margins: Tensor
-    residual: float
-    error: float
-    constraints: int
-    kinks: int
-    status: Status
-
-
-def _dense(net: nn.Module, x: Tensor, labels: Tensor, **options: Any) -> _Solved:
-    found = dense_multipliers(net, x, labels, **options)
-    return _Solved(
-        found.value, found.margins, found.margins, found.residual, math.inf, len(x), 0, Status.EXACT
-    )
-
-
-def _gram(gradients: PairGradients, gaps: Tensor, theta: Mapping[str, Tensor], **options: Any) -> _Solved:
-    found = best_multipliers(gradients, gaps, theta, **options)
-    smallest = gaps.amin(1)
-    return _Solved(
-        multipliers=found.value,
-        gaps=gaps.where(gaps.isfinite(), smallest[:, None]),  # of no constraint: its λ is 0
-        margins=smallest,
-        residual=found.residual,
-        error=max(found.total - found.bound, 0.0),
-        constraints=found.constraints,
-        kinks=found.kinks,
-        status=Status.CONVERGED if found.converged else Status.MAX_STEPS,
-    )
-
-
 def _of_problem(value: Tensor, theta: Mapping[str, Tensor], smallest: float, order: float) -> Tensor:
     """λ of (P) from λ̂ with θ/‖θ‖ = Σ λ̂ ∇q(θ): at θ/q^(1/L) gradients are q^((1−L)/L) of those at θ."""
     if not smallest > 0 or math.isnan(order):
@@ -233,7 +198,7 @@ def _of_problem(value: Tensor, theta: Mapping[str, Tensor], smallest: float, ord
     return value * math.exp(math.log(size) + (order - 2) / order * math.log(smallest))
 
 
-def _sentence(smallest: float, solved: _Solved, scaling: str) -> str:
+def _sentence(smallest: float, solved: SolvedKkt, scaling: str) -> str:
     if not smallest > 0:
         return (
             f"A point is misclassified (its margin is {smallest:.3g}), so no scaling of the network meets the "

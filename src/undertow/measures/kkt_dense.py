@@ -11,6 +11,7 @@ from torch.func import vmap
 
 from undertow.core.called_with import called_with
 from undertow.core.losses import Loss
+from undertow.core.pulled_back import gradients_of
 
 __all__ = ["DenseMultipliers", "dense_multipliers"]
 
@@ -65,8 +66,8 @@ def _gradients(
     copies = {name: p.expand(len(samples), *p.shape).clone().requires_grad_() for name, p in weights.items()}
     with torch.enable_grad():
         margins = vmap(margin)(copies, samples, labels)
-        found = torch.autograd.grad(margins.sum(), list(copies.values()))
-    return torch.cat([each.flatten(1) for each in found], dim=1)
+        found = gradients_of(margins.sum(), list(copies.values()))
+    return torch.cat([each.reshape(len(samples), -1) for each in found], dim=1)
 
 
 def _nonnegative(gradients: Tensor, theta: Tensor, excess: Tensor) -> tuple[Tensor, float]:

@@ -19,6 +19,7 @@ from torch import Tensor
 from undertow.core.scoring import slices
 from undertow.measures.gradient_factors import GradientFactor, gram_of, join
 from undertow.measures.kink_prices import along, kinked_pairs, most_useful, steepest_slopes
+from undertow.measures.kink_slopes import count_units
 from undertow.measures.kkt_rows import duality_bound, gradient_rows, row_multipliers
 from undertow.measures.nonnegative import nonnegative_least_squares
 from undertow.measures.pair_gradients import PairGradients, Pairs
@@ -26,6 +27,7 @@ from undertow.measures.pair_gradients import PairGradients, Pairs
 __all__ = ["Multipliers", "best_multipliers"]
 
 _NEW = 1000  # constraints that one round may take in
+_SLOPES = 2**25  # units × constraints up to which slopes are free at every point
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,15 +130,17 @@ def best_multipliers(
 
     The second term asks for complementary slackness: with more constraints than parameters the first alone does not
     determine λ. ``limit`` constraints are taken in at first. With ``kinks`` > 0, slopes of rectifiers whose input is
-    within that share of zero are free between both sides (see ``find_kinks``).
+    within that share of zero are free between both sides (see ``find_kinks``): in a large network on many points at
+    the points of the first constraints alone.
     """
     size = float(torch.linalg.vector_norm(torch.stack([t.norm() for t in theta.values()])))
     unit = {name: weight / size for name, weight in theta.items()}
     order = torch.argsort(gaps.flatten(), stable=True)[: int(gaps.isfinite().sum())]
-    first = order[:limit]
-    pairs = Pairs(first // gaps.shape[1], first % gaps.shape[1])
-    free = kinked_pairs(gradients, pairs, kinks)
-    rows = gradient_rows(gradients, pairs, free, unit) if len(first) == len(order) else None
+    every = Pairs(order // gaps.shape[1], order % gaps.shape[1])
+    pairs = every.part(slice(limit))
+    room = len(every) * count_units(gradients.net, gradients.x[:1]) <= _SLOPES
+    free = kinked_pairs(gradients, every if room else pairs, kinks)
+    rows = gradient_rows(gradients, pairs, free, unit) if len(pairs) == len(every) else None
     excess = ((gaps - gaps.min()) / size).masked_fill(gaps.isinf(), 0.0)
     if rows is None:
         problem = _Problem(gradients, excess, unit)

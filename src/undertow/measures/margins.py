@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from undertow.core.errors import InputError, ModelError
+from undertow.core.errors import InputError
 from undertow.core.losses import Loss, log_mean_loss
 from undertow.core.outputs import OutputChoice
 from undertow.core.plain_words import check_tensor
 from undertow.core.scoring import (
     LossName,
+    check_finite,
     chosen_parameters,
     margins_of,
     scores_of,
@@ -126,10 +127,7 @@ def margins(
     copied, points = scoring_samples(net, x, dtype, output=output, extras=extras, copy=False)
     chosen = chosen_parameters(copied, parameters)
     scores = scores_of(copied, points, chunk=chunk).double()
-    if not bool(torch.isfinite(scores).all()):
-        raise ModelError(
-            "the network gives scores that are not finite: it diverged, or its weights are too large."
-        )
+    check_finite(scores, points, chosen)
     value, labels, named = margins_of(scores, y, loss)
     smallest = float(value.min())
     log_loss = float(log_mean_loss(scores, labels, named)) + math.log(len(value))

@@ -13,7 +13,7 @@ from torch.func import vmap
 from torch.utils._pytree import tree_map
 
 from undertow.core.called_with import called_with
-from undertow.core.pulled_back import pulled_back
+from undertow.core.pulled_back import gradients_of, pulled_back
 from undertow.core.scoring import as_rows, chunk_for, slices
 from undertow.measures.factored_layers import factored_layers, layer_factors, own_parameters
 from undertow.measures.gradient_factors import GradientFactor
@@ -54,12 +54,8 @@ def derivatives_along(
         slopes = pulled_back(list(outputs), list(leaves.values()), weights, create_graph=True)
         pairs = zip(leaves, slopes, strict=True)
         along = [(slope * vector[name]).sum() for name, slope in pairs if slope is not None]
-        total = sum(along, outputs[0].new_zeros(()))
-        found = torch.autograd.grad(total, weights, allow_unused=True)
-    return [
-        torch.zeros_like(output) if each is None else each.detach()
-        for output, each in zip(outputs, found, strict=True)
-    ]
+        found = gradients_of(sum(along, outputs[0].new_zeros(())), weights)
+    return [each.detach() for each in found]
 
 
 class PairGradients:
@@ -120,10 +116,9 @@ class PairGradients:
                 stack.enter_context(kinks.on(self.net))
             scores = as_rows(called_with(self.net, leaves, x), len(x))
             # A sum, and not `grad_outputs`, for which torch first imports sympy: half a second.
-            found = torch.autograd.grad((scores * slopes).sum(), list(leaves.values()), allow_unused=True)
+            found = gradients_of((scores * slopes).sum(), list(leaves.values()))
         for name, gradient in zip(leaves, found, strict=True):
-            if gradient is not None:
-                total[name].add_(gradient)
+            total[name].add_(gradient)
 
     def products(self, vector: Mapping[str, Tensor]) -> Tensor:
         """⟨v, ∇s_k(x_n)⟩ for every point and score, (N, k): one forward pass with derivatives."""
@@ -207,10 +202,8 @@ class PairGradients:
             leaves = {name: weight.clone().requires_grad_() for name, weight in copies.items()}
             with torch.enable_grad():
                 total = vmap(self._margin)(leaves, *each).sum()
-            found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
-            rows = torch.cat(
-                [_or_zero(leaf, one).flatten(1) for leaf, one in zip(leaves.values(), found, strict=True)], 1
-            )
+            found = gradients_of(total, list(leaves.values()))
+            rows = torch.cat([each.reshape(len(pairs), -1) for each in found], 1)
         except torch.OutOfMemoryError:
             raise
         except _NO_RULE:
@@ -224,10 +217,7 @@ class PairGradients:
         leaves = {name: self.weights[name].clone().requires_grad_() for name in self._rest}
         with torch.enable_grad():
             margin = self._margin(leaves, sample, slope, at, steepness)
-        found = torch.autograd.grad(margin, list(leaves.values()), allow_unused=True)
-        return torch.cat(
-            [_or_zero(leaf, one).flatten() for leaf, one in zip(leaves.values(), found, strict=True)]
-        )
+        return torch.cat([each.flatten() for each in gradients_of(margin, list(leaves.values()))])
 
     def _margin(
         self,
@@ -245,7 +235,3 @@ class PairGradients:
 
 def _each_at(parts: Any, pair: int) -> Any:
     return tree_map(lambda part: part[pair], parts)
-
-
-def _or_zero(leaf: Tensor, gradient: Tensor | None) -> Tensor:
-    return torch.zeros_like(leaf) if gradient is None else gradient
