@@ -17,6 +17,7 @@ _SIZES = by_scale(
     epochs=(1000, 6000, 40000),
     loss=(-1.5, -1.5, -1.5),
     count=(1, 20, 20),
+    beside_every=("end", _HALVES, _HALVES),
     noisy_count=(1, 10, 20),
     certify=(False, True, True),
     noisy_n=(20, 40, 1000),
@@ -39,7 +40,7 @@ def equal_loss(scale: Scale) -> dict[str, Any]:
     size = _SIZES[scale]
     rates = rates_of(size.thresholds)
     measures = sharpness_and_loss("square", every=_HALVES, loss_every=_HALVES)
-    beside = robustness_beside("activation1", count=size.count, every=_HALVES, certify=size.certify)
+    beside = robustness_beside("activation1", count=size.count, every=size.beside_every, certify=size.certify)
     return {
         **image_network(scale),
         "training": {
