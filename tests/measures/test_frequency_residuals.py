@@ -6,10 +6,11 @@ import copy
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
-from undertow.data.fourier_sum import fourier_sum
+from undertow.data.fourier_sum import FourierSumData, fourier_sum
 from undertow.measures.frequency_residuals import FrequencyResiduals, coefficients, with_noise
 from undertow.models import mlp
 
@@ -68,6 +69,31 @@ def test_frequencies_that_the_points_do_not_tell_apart_are_refused() -> None:
         fourier_sum(n=10, frequencies=(1, 5))
     with pytest.raises(InputError, match="choose the data fourier-sum"):
         FrequencyResiduals().about({})
+
+
+def test_noise_on_labels_is_one_frequency_more_and_is_not_between_the_points() -> None:
+    """By the fast Fourier transform: the sum is as it was, the noise is beside it, points between have none."""
+    section = FourierSumData(name="fourier-sum", n=32, frequencies=(1, 3), seed=5)
+    noisy = section.model_copy(update={"noise_frequency": 9, "noise_amplitude": 0.25})
+    plain, trained = section.build(), noisy.build()
+    rest = torch.fft.rfft(trained.labels.double() - plain.labels.double()).abs() / 16
+    assert rest[9] == pytest.approx(0.25, abs=1e-6)
+    assert float(rest.sum()) == pytest.approx(0.25, abs=1e-5)
+    assert trained.details["frequencies"].tolist() == [1.0, 3.0, 9.0]
+    between = noisy.points(trained, split="test", limit=None)
+    expected = section.points(plain, split="test", limit=None)
+    assert torch.equal(between.labels, expected.labels)
+    assert not torch.equal(between.x, trained.x)
+
+
+def test_noise_is_told_whole_and_of_a_frequency_of_its_own() -> None:
+    with pytest.raises(InputError, match="take another"):
+        fourier_sum(n=10, frequencies=(1, 3), noise=(3, 0.5))
+    with pytest.raises(InputError, match="below 5"):
+        fourier_sum(n=10, frequencies=(1,), noise=(5, 0.5))
+    with pytest.raises(ValidationError, match="give both, or neither"):
+        FourierSumData(name="fourier-sum", noise_frequency=4)
+    assert "noise_frequency" not in FourierSumData(name="fourier-sum").model_dump()
 
 
 def test_a_stretched_input_has_the_same_residuals_at_its_own_frequencies() -> None:

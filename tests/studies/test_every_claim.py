@@ -36,7 +36,7 @@ _KEYS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("seen", "unseen", "frequency"), "share"),
         **dict.fromkeys(("log10_loss", "margin"), "any"),
     },
-    "frequency-residuals": {f"{kind}:{k}": "share" for kind in ("residual", "kept") for k in (1, 2, 4)},
+    "frequency-residuals": {f"{kind}:{k}": "share" for kind in ("residual", "kept") for k in (1, 2, 4, 6)},
     "margin-ends": {
         **{f"{name}:{norm}": "positive" for name in ("radius", "end1", "end2") for norm in ("2", "inf")},
         **dict.fromkeys(("cosine:1", "cosine:2"), "share"),
@@ -143,14 +143,19 @@ TESTED_ELSEWHERE = {
     ),
     **dict.fromkeys(("B-p.time", "B-i.limit", "B-k.time"), "a time between two lines"),
     **dict.fromkeys(
-        ("B-a.reaches-linear", "B-a.reaches-images"), "a flow beyond the threshold, and no other"
+        ("B-a.reaches-linear", "B-a.reaches-images", "B-a.reaches-chebyshev"),
+        "a flow beyond the threshold, and no other",
     ),
     **dict.fromkeys(("B-d.min", "B-h.without-decay"), "what is read after fitting"),
     **dict.fromkeys(
-        ("B-k.order", "B-l.start", "B-p.limit"), "three ranks, several starts: not at smoke scale"
+        ("B-k.order", "B-l.start", "B-p.limit", "B-k-greedy", "B-k.order-greedy", "B-k.time-greedy"),
+        "three ranks, several starts: not at smoke scale",
     ),
     **dict.fromkeys(
-        ("B-b.hovers", "B-b.hovers-linear", "B-b.hovers-images", "B-c.heavy-ball", "B-c.nesterov"),
+        (
+            *("B-b.hovers", "B-b.hovers-linear", "B-b.hovers-images", "B-b.hovers-chebyshev"),
+            *("B-c.heavy-ball", "B-c.nesterov"),
+        ),
         "a ratio between two lines",
     ),
     **dict.fromkeys(("O-b.adamw", "O-d.steps"), "a ratio between two lines"),
@@ -255,7 +260,7 @@ def keys_of(grid: StudyConfig) -> Mapping[str, Mapping[str, str]]:
             factors = {**_FACTORS, "energy": "positive"}
             found[name] = {f"{options['seam']}:{key}": kind for key, kind in factors.items()}
         elif name in _KEYS:
-            found[name] = _KEYS[name]
+            found[f"{name}@{options['split']}" if "split" in options else name] = _KEYS[name]
     return found
 
 

@@ -56,6 +56,14 @@ def stops_at_the_edge(threshold: float, step: int) -> float:
         ("B-b.hovers", stops_at_the_edge, Verdict.HOLDS),
         ("B-b.hovers-linear", stops_at_the_edge, Verdict.HOLDS),
         ("B-b.hovers", lambda _, step: 10.0 + 2 * step, Verdict.FAILS),  # goes on beyond the edge
+        ("B-a.reaches-chebyshev", stops_at_the_edge, Verdict.HOLDS),
+        (
+            "B-a.reaches-chebyshev",
+            lambda threshold, step: min(10.0 + 2 * step, 0.9 * threshold),
+            Verdict.FAILS,
+        ),
+        ("B-b.hovers-chebyshev", stops_at_the_edge, Verdict.HOLDS),
+        ("B-b.hovers-chebyshev", lambda _, step: 10.0 + 2 * step, Verdict.FAILS),
         ("B-a.rises", stops_at_the_edge, Verdict.HOLDS),
         ("B-a.rises", lambda _, step: 50.0 - 0.4 * step, Verdict.FAILS),
         ("B-c.heavy-ball", lambda threshold, step: min(10.0 + 4 * step, 1.55 * threshold), Verdict.HOLDS),
@@ -69,6 +77,22 @@ def test_the_edge_is_found_where_it_is(
     claim: str, sharpness: Callable[[float, int], float], expected: Verdict
 ) -> None:
     assert CLAIMS[claim](edge_records(sharpness, loss=lambda step: -step / 50)).verdict is expected
+
+
+def test_of_several_degrees_one_that_goes_beyond_the_edge_shows() -> None:
+    """Degree 3 stops at the edge and degree 5 goes on: neither is taken for the other's network."""
+    stops = edge_records(stops_at_the_edge, loss=lambda step: -step / 50)
+    goes_on = edge_records(lambda _, step: 10.0 + 2 * step, loss=lambda step: -step / 50)
+    named = [
+        table.with_columns(
+            degree=polars.lit(degree), trial=polars.format("{} {}", polars.lit(degree), "trial")
+        )
+        for degree, table in ((3, stops), (5, goes_on))
+    ]
+    found = CLAIMS["B-b.hovers-chebyshev"](polars.concat(named))
+    assert found.verdict is Verdict.FAILS
+    assert "3: 1.02" in found.note
+    assert CLAIMS["B-b.falls-chebyshev"](polars.concat(named)).verdict is Verdict.HOLDS
 
 
 def test_a_flow_below_the_threshold_says_nothing_of_the_edge() -> None:
@@ -114,6 +138,32 @@ def completion_records(
     return polars.DataFrame(rows)
 
 
+def noise_records(fitted_at: Callable[[int], float]) -> polars.DataFrame:
+    """Noise of frequency k that is fitted at a step; until then the loss on points without it falls, then it rises."""
+    rows: list[dict[str, Any]] = []
+    for k, seed, step in itertools.product((4, 8, 12), range(10), range(0, 1001, 10)):
+        about = {"noise_frequency": k, "seed": seed, "step": step, "trial": f"{k} {seed}"}
+        when = fitted_at(k) + seed
+        loss = 1 / (1 + min(step, when)) + max(step - when, 0) / 1000
+        values = {("frequency-residuals", f"residual:{k}"): float(step < when), ("loss@test", "mean"): loss}
+        values |= {
+            ("frequency-residuals", "residual:1"): float(step < 5000 / k)
+        }  # of the sum itself: not asked about
+        rows += [
+            {**about, "measure": measure, "key": key, "value": value}
+            for (measure, key), value in values.items()
+        ]
+    return polars.DataFrame(rows)
+
+
+def test_noise_of_high_frequency_is_fitted_late_and_spares_the_target_or_not() -> None:
+    late, soon = noise_records(lambda k: 60 * k), noise_records(lambda k: 800 - 60 * k)
+    for claim in ("B-e.noise", "B-e.spared"):
+        assert CLAIMS[claim](late).verdict is Verdict.HOLDS, claim
+        assert CLAIMS[claim](soon).verdict is Verdict.FAILS, claim
+    assert "mean step by k: 4: 249, 8: 489, 12: 729" in CLAIMS["B-e.noise"](late).note
+
+
 @pytest.mark.parametrize(("deeper", "expected"), [(True, Verdict.HOLDS), (False, Verdict.FAILS)])
 def test_low_rank_is_learned_step_by_step_or_at_once(deeper: bool, expected: Verdict) -> None:
     frame = completion_records(
@@ -123,6 +173,21 @@ def test_low_rank_is_learned_step_by_step_or_at_once(deeper: bool, expected: Ver
     )
     for claim in ("B-k", "B-l", "B-m"):
         assert CLAIMS[claim](frame).verdict is expected, claim
+
+
+@pytest.mark.parametrize(("with_many", "expected"), [(0.3, Verdict.HOLDS), (0.001, Verdict.FAILS)])
+def test_an_advantage_with_few_entries_is_compared_with_that_with_many(
+    with_many: float, expected: Verdict
+) -> None:
+    parts = [
+        completion_records(
+            lambda *_: 1.0, error=lambda _, error=error: error, rank=lambda _: 2.0
+        ).with_columns(part=polars.lit(part))
+        for part, error in (("completion", 0.03), ("completion-many", with_many))
+    ]
+    found = CLAIMS["B-m.many"](polars.concat(parts))
+    assert found.verdict is expected
+    assert found.effect == pytest.approx(math.log10(with_many / 0.03))
 
 
 def test_products_that_have_not_fitted_say_nothing() -> None:
@@ -264,7 +329,7 @@ def grown_records(*, first: float, rank: Callable[[float], float]) -> polars.Dat
 def test_singular_values_come_in_order_and_small_starts_end_lower_or_not() -> None:
     right = grown_records(first=10.0, rank=lambda start: 3.0 + start)
     wrong = grown_records(first=-10.0, rank=lambda start: 3.0 - start)
-    for claim in ("B-k", "B-k.order", "B-l.start"):
+    for claim in ("B-k", "B-k.order", "B-k-greedy", "B-k.order-greedy", "B-l.start"):
         assert CLAIMS[claim](right).verdict is Verdict.HOLDS, claim
         assert CLAIMS[claim](wrong).verdict is Verdict.FAILS, claim
     with pytest.raises(InputError, match="one start alone"):
@@ -284,9 +349,10 @@ def test_singular_values_come_when_their_equation_says_or_later(later: float, ex
         return float(np.interp(progress * unit / (later if k > 0 else 1.0), times, values))
 
     frame = completion_records(sigma, error=lambda _: 0.1, rank=lambda _: 3.0, count=5, every=1)
-    found = CLAIMS["B-k.time"](frame)
-    assert found.verdict is expected
-    assert found.effect == pytest.approx(later, rel=0.2)
+    for claim in ("B-k.time", "B-k.time-greedy"):
+        found = CLAIMS[claim](frame)
+        assert found.verdict is expected, claim
+        assert found.effect == pytest.approx(later, rel=0.2), claim
 
 
 @pytest.mark.parametrize(("deeper", "expected"), [(True, Verdict.HOLDS), (False, Verdict.FAILS)])

@@ -11,6 +11,7 @@ __all__ = [
     "fully_connected",
     "gradient_descent",
     "robustness_beside",
+    "smoothness_beside",
     "two_layer",
 ]
 
@@ -83,3 +84,15 @@ def robustness_beside(seam: str, *, count: int, every: int | str, **more: Any) -
     ranks = {"name": "stable-rank", "every": every}
     profile = {"name": "robustness-profile", "seam": seam, "count": count, "every": every, **more}
     return [ranks, profile] if count else [ranks]
+
+
+def smoothness_beside(seam: str, *, every: int | str) -> list[dict[str, Any]]:
+    """The same of a regression, which has no radius: stable ranks, and energy and ϱ over all of its points.
+
+    >>> [measure["name"] for measure in smoothness_beside("activation1", every=100)]
+    ['stable-rank', 'collaboration']
+    """
+    return [
+        {"name": "stable-rank", "every": every},
+        {"name": "collaboration", "seam": seam, "every": every},
+    ]

@@ -6,11 +6,10 @@ import altair
 import polars
 
 from undertow.drawing.axis import Axis
-from undertow.drawing.line_plot import LinePlot
-from undertow.drawing.panels import labelled
 from undertow.drawing.scatter_plot import ScatterPlot
-from undertow.studies.kit.readings import after_training, stacked
+from undertow.studies.kit.readings import after_training, measured
 from undertow.studies.kit.statements import Figures
+from undertow.studies.other_biases.beside import read_beside, through_training
 from undertow.studies.other_biases.flatness.claims import traces
 from undertow.studies.other_biases.sharpness.figures import EDGE
 
@@ -36,22 +35,35 @@ def at_equal_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(table)
 
 
+@FIGURES.add("edge-radius-through", "Sharpness and what is read beside it on the way to one loss, by rate")
+def on_the_way(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Networks at equal loss, at every half decade of it."""
+    by, loss = ["trial", "step"], measured(frame, "loss", "log10")
+    level = loss.select(*by, level=(2 * polars.col("value")).ceil() / 2)  # what has just been passed
+    panels = {"sharpness": measured(frame, "sharpness", ""), **read_beside(frame)}
+    return through_training(
+        {name: table.join(level, on=by) for name, table in panels.items()},
+        title="Networks of one start and several rates, square loss",
+        colour="rate",
+        named=EDGE,
+        along="level",
+        x=Axis("log₁₀ loss", ticks="data"),
+        points=True,
+    )
+
+
 @FIGURES.add(
     "label-noise",
-    "Trace of the Hessian and loss under SGD, with and without noise on labels",
+    "Trace of the Hessian, loss and what is read beside them under SGD, with and without noise on labels",
     parts=("label-noise",),
 )
 def with_label_noise(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """Two panels over training, a line for each standard deviation of the noise."""
+    """A line for each standard deviation of the noise."""
     table = traces(frame)
-    table = table.with_columns(noise=polars.format("σ = {}", labelled(table["label_noise"])))
-    names = {"value": "tr H", "loss": "loss on labels without noise"}
-    both = stacked(table, names, by=["noise", "seed", "step"])
-    return LinePlot(
-        x="step",
-        y=Axis("", log=True),
-        colour="noise",
-        column="curve",
-        own_y=True,
-        title="SGD on images, square loss",
-    ).draw(both.filter(polars.col("value") > 0))
+    noise = polars.format("σ = {}", polars.col("label_noise").cast(polars.String))
+    panels = {
+        "tr H": table,
+        "log₁₀ loss without noise": table.with_columns(value=polars.col("loss").log10()),
+        **read_beside(frame),
+    }
+    return through_training(panels, title="SGD on images, square loss", colour="noise", named=noise)

@@ -11,12 +11,13 @@ from undertow.studies.other_biases.sharpness.parts import IMAGES, image_network,
 
 __all__ = ["PARTS"]
 
+_HALVES = "0.5 decades"  # of the loss, at which networks are compared
 _SIZES = by_scale(
     thresholds=((30, 5, 2.5), (30, 6, 3), (240, 120, 60)),
     epochs=(1000, 6000, 40000),
     loss=(-1.5, -1.5, -1.5),
-    every=(1000, 1000, 4000),
     count=(1, 20, 20),
+    beside_every=("end", _HALVES, _HALVES),
     noisy_count=(1, 10, 20),
     certify=(False, True, True),
     noisy_n=(20, 40, 1000),
@@ -38,8 +39,8 @@ def equal_loss(scale: Scale) -> dict[str, Any]:
     """
     size = _SIZES[scale]
     rates = rates_of(size.thresholds)
-    measures = sharpness_and_loss("square", every=size.every, loss_every=size.every // 4)
-    beside = robustness_beside("activation1", count=size.count, every="end", certify=size.certify)
+    measures = sharpness_and_loss("square", every=_HALVES, loss_every=_HALVES)
+    beside = robustness_beside("activation1", count=size.count, every=size.beside_every, certify=size.certify)
     return {
         **image_network(scale),
         "training": {
@@ -56,7 +57,8 @@ def label_noise(scale: Scale) -> dict[str, Any]:
     """SGD on few images as one-hot targets, with Gaussian noise on these anew in every epoch, and without."""
     size = _SIZES[scale]
     settings = image_network(scale)
-    beside = robustness_beside("activation1", count=size.noisy_count, every="ends", certify=size.certify)
+    every = size.noisy_every
+    beside = robustness_beside("activation1", count=size.noisy_count, every=every, certify=size.certify)
     return {
         "data": {**settings["data"], "limit": size.noisy_n},
         "model": {**settings["model"], "widths": [size.noisy_width]},
@@ -70,8 +72,8 @@ def label_noise(scale: Scale) -> dict[str, Any]:
         },
         "probe": {
             "measures": [
-                {"name": "hessian-trace", "loss": "square", "probes": size.probes, "every": size.noisy_every},
-                {"name": "loss", "kind": "square", "every": size.noisy_every},
+                {"name": "hessian-trace", "loss": "square", "probes": size.probes, "every": every},
+                {"name": "loss", "kind": "square", "every": every},
                 *beside,
             ],
             "every": "end",

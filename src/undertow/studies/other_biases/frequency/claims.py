@@ -12,7 +12,7 @@ from undertow.studies.kit.statements import Claims
 __all__ = ["CLAIMS", "LEARNED", "learned_at", "of_frequencies"]
 
 LEARNED = 0.2
-_NETWORK = ["growing", "seed"]
+_NETWORK = ["growing", "noise_frequency", "seed"]
 CLAIMS = Claims("Rahaman et al. 2019", parts=("frequency",), figure="frequency")
 
 
@@ -30,17 +30,42 @@ def learned_at(frame: polars.DataFrame) -> polars.DataFrame:
     return table.group_by(*network, "k").agg(value=first).sort(*network, "k")
 
 
-@CLAIMS.add(
-    "B-e", "Frequencies are learned from low to high at equal amplitudes.", "§3, Fig 2", growing=False
+_K, _GROWING = polars.col("k"), polars.col("growing")
+about_noise = CLAIMS.on("frequency-noise")
+
+
+@CLAIMS.add("B-e", "Frequencies are learned from low to high at equal amplitudes.", "§3, Fig 2", of=~_GROWING)
+@CLAIMS.add("B-f", "Also where high frequencies have the larger amplitude.", "§3, Fig 2", of=_GROWING)
+@about_noise(
+    "B-e.noise",
+    "Noise of one frequency on the labels is fitted the later, the higher it is.",
+    "§3.2, Fig 3",
+    of=polars.col("noise_frequency") == _K,
 )
-@CLAIMS.add("B-f", "Also where high frequencies have the larger amplitude.", "§3, Fig 2", growing=True)
-def low_first(frame: polars.DataFrame, growing: bool) -> Finding:
+def low_first(frame: polars.DataFrame, of: polars.Expr) -> Finding:
     """Per seed Spearman's correlation of the frequency and the step at which it is learned."""
-    table = learned_at(frame).filter(polars.col("growing") == growing)
+    table = learned_at(frame).filter(of)
     ranks = rank_correlation(table, "k", "value", by=["seed"])
     steps = by_value(table, "k", form="{place:g}: {mean:.0f}")
     note = ("effect: Spearman of frequency and step at which it is learned", f"mean step by k: {steps}")
     return verdict(ranks, above=0.0, within=CORRELATION, note=note)
+
+
+@about_noise(
+    "B-e.spared", "And the nearer training comes, on its way, to the target without it.", "§3.2, Fig 3"
+)
+def target_spared(frame: polars.DataFrame) -> Finding:
+    """Per seed Spearman's correlation of the noise's frequency and the least loss on points without noise."""
+    network = ["noise_frequency", "seed"]
+    curves = measured(frame, "loss@test", "mean").sort("step").group_by(network)
+    table = curves.agg(last=polars.col("value").last(), value=polars.col("value").min())
+    ranks = rank_correlation(table, "noise_frequency", "value", by=["seed"])
+    means = [
+        f"{word} by k: {by_value(table, 'noise_frequency', value=name, form='{place}: {mean:.3g}')}"
+        for word, name in (("least", "value"), ("last", "last"))
+    ]
+    note = ("effect: Spearman of the noise's frequency and least loss", *means)
+    return verdict(ranks, below=0.0, within=CORRELATION, note=note)
 
 
 @CLAIMS.on("frequency-wide")(
@@ -62,7 +87,7 @@ def lower_first(frame: polars.DataFrame) -> Finding:
 
 
 @CLAIMS.add(
-    "B-g", "Perturbing the weights destroys high frequencies first.", "§4, Fig 4", figure="frequency-noise"
+    "B-g", "Perturbing the weights destroys high frequencies first.", "§4, Fig 4", figure="frequency-kept"
 )
 def high_destroyed(frame: polars.DataFrame) -> Finding:
     """Per seed Spearman's correlation of the frequency and the share of it that noise on the weights leaves."""

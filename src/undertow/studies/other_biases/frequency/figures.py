@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import altair
 import polars
@@ -13,6 +14,7 @@ from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.exact_tests import median_interval
 from undertow.studies.kit.readings import after_training, measured
 from undertow.studies.kit.statements import Figures
+from undertow.studies.other_biases.beside import read_beside, through_training
 from undertow.studies.other_biases.frequency.claims import LEARNED, of_frequencies
 
 __all__ = ["FIGURES"]
@@ -65,7 +67,28 @@ def as_map(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(table.filter(polars.col("step").is_in(shown)).with_columns(amplitudes=_AMPLITUDES))
 
 
-@FIGURES.add("frequency-noise", "Share of every frequency that noise on the weights leaves")
+@FIGURES.add("frequency-through", "Two frequencies and what is read beside them", named=_AMPLITUDES)
+@FIGURES.add(
+    "frequency-noise",
+    "Noise of one frequency on the labels: when it is fitted, and what is read beside it",
+    parts=("frequency-noise",),
+    named=polars.col("noise_frequency"),
+    legend="noise's frequency",
+)
+def beside_frequencies(frame: polars.DataFrame, named: polars.Expr, **looks: Any) -> altair.TopLevelMixin:
+    """The lowest and the highest frequency; of networks with noise on the labels that of the noise, and the loss."""
+    residuals, k = of_frequencies(measured(frame, "frequency-residuals"), "residual"), polars.col("k")
+    panels = {"residual of the lowest k": residuals.filter(k == k.min())}
+    if "noise_frequency" in frame.columns:
+        panels["residual of the noise"] = residuals.filter(k == polars.col("noise_frequency"))
+        panels["log₁₀ loss on points without noise"] = measured(frame, "loss@test", "log10")
+    else:
+        panels["residual of the highest k"] = residuals.filter(k == k.max())
+    both = {**panels, **read_beside(frame)}
+    return through_training(both, title="Sum of sines, ReLU networks", colour="kind", named=named, **looks)
+
+
+@FIGURES.add("frequency-kept", "Share of every frequency that noise on the weights leaves")
 def under_noise(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """After training, against the frequency."""
     table = of_frequencies(after_training(frame, "frequency-residuals"), "kept")

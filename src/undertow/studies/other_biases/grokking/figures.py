@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import altair
 import polars
@@ -13,12 +13,12 @@ from undertow.drawing.panels import labelled
 from undertow.studies.kit.exact_tests import median_interval
 from undertow.studies.kit.readings import measured
 from undertow.studies.kit.statements import Figures
+from undertow.studies.other_biases.beside import STEPS, read_beside, through_training
 from undertow.studies.other_biases.grokking.claims import FITTED, GENERALISES, HALF, ON_IMAGES, jumps
 
 __all__ = ["FIGURES"]
 
 FIGURES = Figures(parts=("grokking",))
-_STEPS = Axis("step", log=True)
 _SIZE = (280, 180)
 _SEEN, _OTHERS = "seen in training", "others"
 
@@ -86,7 +86,7 @@ def accuracies(
     table = _setting(table)
     return LinePlot(
         x="time" if in_time else "step",
-        x_axis=Axis("ηλ·steps") if in_time else _STEPS,
+        x_axis=Axis("ηλ·steps") if in_time else STEPS,
         y=Axis("accuracy", domain=(0.0, 1.0)),
         colour="curve",
         colours=list(names.values()),
@@ -116,13 +116,10 @@ def by_start(frame: polars.DataFrame) -> altair.TopLevelMixin:
     ).draw(table)
 
 
-_THROUGH = {
+_ACCURACY = {"accuracy on the others": ("late-generalisation", "unseen")}
+_WEIGHTS = {
     "smallest margin seen / ∏‖W‖": ("late-generalisation", "margin"),
     "share of power at one frequency": ("late-generalisation", "frequency"),
-    "stable rank of the first layer": ("stable-rank", "hidden1.weight"),
-    "attacked L2 radius / half gap": ("robustness-profile", "relative:2"),
-    "energy": ("robustness-profile", "energy"),
-    "co-correlation ϱ": ("robustness-profile", "co-correlation"),
 }
 _RADII = {
     "L2 radius": ("robustness-profile", "attacked:2"),
@@ -132,36 +129,33 @@ _RADII = {
 
 @FIGURES.add(
     "grokking-through",
-    "Margin, frequencies, rank, radius, energy and ϱ through the jump",
-    readings=_THROUGH,
-    axis=_STEPS,
+    "Accuracy, margin, frequencies, and what is read beside them through the jump",
+    readings={**_ACCURACY, **_WEIGHTS},
+)
+@FIGURES.add(
+    "grokking-images-through",
+    "The same on images",
+    parts=("grokking-images",),
+    readings=_ACCURACY,
+    title="Images, square loss, AdamW",
+)
+@FIGURES.add(
+    "grokking-without-decay-through",
+    "The same without weight decay",
+    parts=("grokking-without-decay",),
+    readings={**_ACCURACY, **_WEIGHTS},
 )
 @FIGURES.add(
     "grokking-descent-radii",
-    "Radii of two attackers through the jump, gradient descent",
+    "The same under gradient descent, with radii of two attackers",
     parts=("grokking-descent",),
-    readings=_RADII,
-    axis=Axis("step"),
+    readings={**_ACCURACY, **_RADII},
 )
 def through(
-    frame: polars.DataFrame, readings: dict[str, tuple[str, str]], axis: Axis
+    frame: polars.DataFrame, readings: Mapping[str, tuple[str, str]], title: str = "Addition mod p"
 ) -> altair.TopLevelMixin:
     """A panel for each reading over training."""
-    columns = ["seed", "step", "gain", "weight_decay", "value"]
-    tables = [
-        _setting(measured(frame, *reading).select(*columns, panel=polars.lit(name)))
-        for name, reading in readings.items()
-    ]
-    return LinePlot(
-        x="step",
-        x_axis=axis,
-        y="",
-        colour="setting",
-        colours=tables[0]["setting"].unique(maintain_order=True).to_list(),
-        column="panel",
-        wrap=2,
-        own_y=True,
-        points=not axis.log,  # few readings, far apart
-        title="Addition mod p",
-        size=_SIZE,
-    ).draw(polars.concat(tables).filter(polars.col("step") > 0))
+    panels = {name: measured(frame, *reading) for name, reading in readings.items()} | read_beside(frame)
+    named = {name: _setting(table) for name, table in panels.items()}
+    colours = next(iter(named.values()))["setting"].unique(maintain_order=True).to_list()
+    return through_training(named, title=title, colour="setting", colours=colours)

@@ -19,10 +19,10 @@ _SIZES = by_scale(
     width=(48, 100, 200),
     rate=(0.05, 0.03, 0.01),
     decays=([3.0, 1.5], [3.0, 1.5], [3.0, 1.5]),
-    gains=([_HE, 2 * _HE], [_HE, 2 * _HE], [_HE, 2 * _HE, 4 * _HE]),
-    epochs=(240, 1000, 3000),
+    gains=([_HE, 2 * _HE], [_HE, 2 * _HE], [_HE, 4 * _HE]),
+    epochs=(240, 1000, 1000),
     every=(20, 10, 20),
-    beside_every=(120, 100, 300),
+    beside_every=(120, 100, 100),
     count=(1, 4, 4),
     certify=(False, True, False),  # a proof with 113 classes takes longer than the training
 )
@@ -34,6 +34,7 @@ _PUBLISHED = by_scale(
     decay=(3.0, 3.0, 3.0),
     epochs=(60, 200, 200),
     every=(20, 10, 10),
+    count=(0, 4, 4),
 )
 _TRANSFORMER = by_scale(
     p=(7, 23, 113),
@@ -44,7 +45,8 @@ _TRANSFORMER = by_scale(
     decay=(1.0, 2.0, 1.0),
     epochs=(60, 1000, 6000),
     every=(20, 20, 50),
-    count=(0, 2, 0),
+    beside_every=("ends", 250, 1000),
+    count=(0, 2, 2),
     precision=("float32", "float32", "tf32"),
 )
 _DESCENT = by_scale(
@@ -60,6 +62,7 @@ _DESCENT = by_scale(
     count=(1, 4, 4),
     certify=(False, True, False),
     free_epochs=(120, 3000, 30000),
+    free_beside_every=(120, 500, 5000),
 )
 _IMAGES = by_scale(
     name=("digits", "digits", "mnist"),
@@ -70,6 +73,9 @@ _IMAGES = by_scale(
     epochs=(200, 16000, 100000),
     every=(20, 100, 500),
     looked_at=(150, 600, 5000),
+    beside_every=("ends", 2000, 10000),
+    count=(1, 4, 4),
+    certify=(False, True, True),
 )
 
 
@@ -124,7 +130,9 @@ def published(scale: Scale) -> dict[str, Any]:
     model = {**_perceptron(2, size.width, _DEFAULT), "bias": True}
     model["init"] = {**model["init"], "bias": _DEFAULT}
     training = {"optimizer": _adamw(size.decay, 0.99)}
-    return _addition(size, model, training, {"weight_decay": [size.decay]})
+    settings = _addition(size, model, training, {"weight_decay": [size.decay]})
+    # A proof with 113 classes takes longer than the training.
+    return _and_radii(settings, "activation1", count=size.count, every=5 * size.every, certify=False)
 
 
 @only_in("paper")
@@ -136,7 +144,7 @@ def transformer(scale: Scale) -> dict[str, Any]:
     training = {"optimizer": _adamw(size.decay), "matmul_precision": size.precision}
     settings = _addition(size, model, training, grid)
     # A proof of a transformer with p classes takes longer than its training.
-    return _and_radii(settings, "embed", count=size.count, every="ends", certify=False)
+    return _and_radii(settings, "embed", count=size.count, every=size.beside_every, certify=False)
 
 
 @only_in("paper")
@@ -156,14 +164,16 @@ def without_decay(scale: Scale) -> dict[str, Any]:
     size = _DESCENT[scale]
     rate = {"name": "loss-based", "frame_at_start": 10.0}
     training = {"learning_rate": 0.1, "rate": rate, "epochs": size.free_epochs}
-    return _addition(size, _perceptron(1, size.width, _HE), training, {"gain": [_HE]})
+    settings = _addition(size, _perceptron(1, size.width, _HE), training, {"gain": [_HE]})
+    options = {"every": size.free_beside_every, "certify": size.certify}
+    return _and_radii(settings, "activation1", count=size.count, **options)
 
 
 @only_in("paper")
 def images(scale: Scale) -> dict[str, Any]:
     """Few images and the square loss, AdamW, from eight times the usual start: MNIST at paper scale, digits below."""
     size = _IMAGES[scale]
-    return {
+    settings = {
         "data": {"name": size.name, "limit": size.n},
         "model": _perceptron(3, size.width, 8 * 3**-0.5),
         "training": {
@@ -180,6 +190,8 @@ def images(scale: Scale) -> dict[str, Any]:
         },
         "grid": {"weight_decay": [size.decay], "seed": _SEEDS},
     }
+    options = {"every": size.beside_every, "certify": size.certify}
+    return _and_radii(settings, "activation1", count=size.count, **options)
 
 
 PARTS: dict[str, Part] = {

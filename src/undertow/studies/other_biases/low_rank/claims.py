@@ -53,7 +53,13 @@ about_values = partial(
     CLAIMS.add, source="Li, Luo & Lyu 2021, Fig 1; Arora et al. 2019, Fig 2", figure="singular-values"
 )
 
+about_greedy = CLAIMS.on(
+    "completion-greedy", source="Li, Luo & Lyu 2021, Fig 1", figure="singular-values-greedy", hindsight=""
+)
+_GREEDY = "The same of rank 3 in 100 dimensions."
 
+
+@about_greedy("B-k-greedy", _GREEDY)
 @about_values("B-k", "The singular values of a deep factorisation are learned one after the other.")
 def one_after_the_other(frame: polars.DataFrame) -> Finding:
     """Per seed how much of its last value σ_k has when σ_(k+1) comes to half of its own, mean over k up to the rank."""
@@ -67,6 +73,7 @@ def one_after_the_other(frame: polars.DataFrame) -> Finding:
     return verdict(table, above=0.8, note=note)
 
 
+@about_greedy("B-k.order-greedy", _GREEDY)
 @about_values("B-k.order", "The larger ones first.")
 def larger_first(frame: polars.DataFrame) -> Finding:
     """Per seed Spearman's correlation of k and the step at which σ_k has half of its last value, mean over products."""
@@ -84,6 +91,7 @@ def beside_theory(frame: polars.DataFrame) -> polars.DataFrame:
     return table.with_columns(theory=polars.Series(times, dtype=polars.Float64))
 
 
+@about_greedy("B-k.time-greedy", _GREEDY)
 @about_values("B-k.time", "When, relative to the first, is what the equation of one singular value says.")
 def near_the_equation(frame: polars.DataFrame) -> Finding:
     """Per seed step_k/step_1 over the equation's t_k/t_1, mean over k from 2 and products; between a half and two."""
@@ -128,6 +136,31 @@ def better_than_nuclear(frame: polars.DataFrame) -> Finding:
         f"by depth: {by_value(table, 'depth')}",
     )
     return verdict(table.filter(polars.col("depth") >= 3), below=0.0, note=note)
+
+
+@CLAIMS.add(
+    "B-m.many",
+    "With more entries less of that is left.",
+    "§2.3, Fig 2",
+    parts=("completion", "completion-many"),
+    figure="completion-many",
+    hindsight="",
+)
+def less_with_many(frame: polars.DataFrame) -> Finding:
+    """Per seed log₁₀ of error over least nuclear norm's with many entries, less the same with few; depth 3 and more."""
+    parts = {
+        part: errors_after_training(own).with_columns(
+            value=(polars.col("value") / polars.col("nuclear")).log10()
+        )
+        for (part,), own in frame.group_by("part")
+    }
+    both = parts["completion-many"].join(parts["completion"], on=_NETWORK, suffix=" few")
+    table = both.with_columns(change=polars.col("value") - polars.col("value few"))
+    note = (
+        "effect: log₁₀ of error over least nuclear norm's with many entries less that with few, depth 3 and more",
+        f"with many, by depth: {by_value(both, 'depth')}",
+    )
+    return verdict(table.filter(polars.col("depth") >= 3), "change", above=0.0, note=note)
 
 
 _RANK, _RADIUS = ("linear-product", "rank"), ("robustness-profile", "attacked:2")

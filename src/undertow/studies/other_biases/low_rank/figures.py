@@ -9,7 +9,9 @@ import polars
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
+from undertow.studies.kit.readings import measured
 from undertow.studies.kit.statements import Figures
+from undertow.studies.other_biases.beside import read_beside, through_training
 from undertow.studies.other_biases.low_rank.claims import (
     beside_theory,
     fitted,
@@ -26,6 +28,7 @@ FIGURES = Figures(parts=("completion",))
 @FIGURES.add(
     "singular-values", "Singular values of a product of matrices over training and in theory, one seed"
 )
+@FIGURES.add("singular-values-greedy", "The same of rank 3 in 100 dimensions", parts=("completion-greedy",))
 def over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The first seed alone: every seed has a matrix, and times, of its own; theory has an equation for each."""
     one = (polars.col("seed") == polars.col("seed").min()) & (
@@ -60,6 +63,7 @@ def over_training(frame: polars.DataFrame) -> altair.TopLevelMixin:
 @FIGURES.add(
     "completion", "Error over the entries not seen and effective rank, by depth and beside least nuclear norm"
 )
+@FIGURES.add("completion-many", "The same with more entries seen", parts=("completion-many",))
 def by_depth(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Two panels; the nuclear norm does not depend on the depth."""
     names = {"error": "error over entries not seen", "rank": "effective rank"}
@@ -95,3 +99,18 @@ def rank_and_radius(frame: polars.DataFrame) -> altair.TopLevelMixin:
         colour="layers",
         title="Linear networks on images, cross-entropy",
     ).draw(table.sort("depth", "seed").with_columns(layers=polars.format("depth {}", "depth")))
+
+
+@FIGURES.add(
+    "linear-classes-through",
+    "Rank of linear classifiers over training, and what is read beside it",
+    parts=("linear-classes",),
+)
+def beside_the_rank(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """A line for each depth; networks stop at one loss, the deeper the later."""
+    panels = {
+        "effective rank of the product": measured(frame, "linear-product", "rank"),
+        **read_beside(frame),
+    }
+    layers = polars.format("depth {}", polars.col("widths").list.len() + 1)
+    return through_training(panels, title="Linear networks on images", colour="layers", named=layers)

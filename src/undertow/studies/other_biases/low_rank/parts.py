@@ -14,6 +14,7 @@ _SIZES = by_scale(
     size=(12, 30, 100),
     rank=(2, 3, 5),
     n=(90, 342, 2000),
+    many=(120, 684, 5000),
     depths=((2, 3), (2, 3, 4), (2, 3, 4)),
     starts=([1e-3], [1e-3], [1e-3, 1e-5]),
     rate=(1.0, 0.3, 1.5),
@@ -34,17 +35,16 @@ _CLASSES = by_scale(
 )
 
 
-@only_in("paper")
-def completion(scale: Scale) -> dict[str, Any]:
-    """Gradient descent on the square loss of the entries seen, by depth and scale of the start."""
+def _completion(scale: Scale, *, n: int, rank: int) -> dict[str, Any]:
+    """Gradient descent on the square loss of the n entries seen, by depth and scale of the start."""
     size = _SIZES[scale]
     return {
-        "data": {"name": "matrix-entries", "n": size.n, "size": size.size, "rank": size.rank},
+        "data": {"name": "matrix-entries", "n": n, "size": size.size, "rank": rank},
         "model": {"name": "matrix-product", "depth": size.depths[0], "start": size.starts[0]},
         "training": gradient_descent(size.rate, size.epochs, loss="square"),
         "probe": {
             "measures": [
-                {"name": "completion", "count": size.rank + 2, "every": size.every},
+                {"name": "completion", "count": rank + 2, "every": size.every},
                 {"name": "loss", "kind": "square", "every": "end"},
                 {"name": "nuclear", "every": "end"},
             ],
@@ -53,6 +53,24 @@ def completion(scale: Scale) -> dict[str, Any]:
         "own_data": True,
         "grid": {"depth": list(size.depths), "start": size.starts, "seed": list(range(10))},
     }
+
+
+@only_in("paper")
+def completion(scale: Scale) -> dict[str, Any]:
+    """Few entries are seen: twice as many as there are degrees of freedom, as in the paper."""
+    return _completion(scale, n=_SIZES[scale].n, rank=_SIZES[scale].rank)
+
+
+@only_in("paper")
+def with_many_entries(scale: Scale) -> dict[str, Any]:
+    """The same matrices with more of their entries, 5,000 of 10,000 at paper scale."""
+    return _completion(scale, n=_SIZES[scale].many, rank=_SIZES[scale].rank)
+
+
+@only_in("paper")
+def greedy(scale: Scale) -> dict[str, Any] | None:
+    """Rank 3, which the other scales have anyway: the greedy picture of Li, Luo & Lyu 2021."""
+    return _completion(scale, n=_SIZES[scale].n, rank=3) if scale == "paper" else None
 
 
 @only_in("paper")
@@ -75,4 +93,9 @@ def classes(scale: Scale) -> dict[str, Any]:
     }
 
 
-PARTS: dict[str, Part] = {"completion": completion, "linear-classes": classes}
+PARTS: dict[str, Part] = {
+    "completion": completion,
+    "completion-many": with_many_entries,
+    "completion-greedy": greedy,
+    "linear-classes": classes,
+}

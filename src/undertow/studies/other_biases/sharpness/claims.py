@@ -11,10 +11,11 @@ from undertow.studies.kit.statements import Claims, PublishedNumbers
 from undertow.studies.other_biases.sharpness.parts import BETA
 from undertow.theory.edge_of_stability import Momentum, stability_threshold
 
-__all__ = ["CLAIMS", "PUBLISHED", "at_the_edge", "over_training"]
+__all__ = ["CLAIMS", "PUBLISHED", "at_the_edge", "over_loss", "over_training"]
 
 _SOURCE = "Cohen et al. 2021"
-_NETWORK, _AXES = ["seed", "learning_rate"], ["seed", "learning_rate", "activation"]
+_KINDS = ["activation", "degree"]
+_AXES = ["seed", "learning_rate", *_KINDS]
 rate, ratio, reached = polars.col("learning_rate"), polars.col("ratio"), polars.col("reached")
 _REDEFINED = (
     "the largest value was compared at first, which cannot fail; changed after the records of smoke scale"
@@ -26,7 +27,9 @@ _FIRST_READING = (
 )
 CLAIMS = Claims(_SOURCE, parts=("edge",), figure="edge")
 about_linear, about_images = CLAIMS.on("edge-linear"), CLAIMS.on("edge-images")
+about_degrees = CLAIMS.on("edge-chebyshev")
 about_entropy = CLAIMS.on("edge-cross-entropy", hindsight=_REDEFINED)
+_DEGREES = "The same with one hidden layer, on polynomials of degree 3 to 5."
 PUBLISHED = PublishedNumbers(_SOURCE, parts=("edge-images",))
 
 
@@ -59,6 +62,7 @@ def at_the_edge(frame: polars.DataFrame) -> polars.DataFrame:
 @CLAIMS.add(
     "B-a.rises", "Sharpness rises during training (progressive sharpening).", "§3.1", hindsight=_REDEFINED
 )
+@about_degrees("B-a.rises-chebyshev", _DEGREES)
 @about_linear("B-a.rises-linear", "The same of deep linear networks.", "Appendix", hindsight=_REDEFINED)
 @about_images("B-a.rises-images", "The same of networks on images.", "§3.1, Fig 5")
 def rises(frame: polars.DataFrame) -> Finding:
@@ -75,6 +79,7 @@ def rises(frame: polars.DataFrame) -> Finding:
     "It rises until it reaches 2/η, where gradient flow's sharpness exceeds 2/η.",
     "§3.1, Fig 1",
 )
+@about_degrees("B-a.reaches-chebyshev", _DEGREES)
 @about_linear("B-a.reaches-linear", "The same of deep linear networks.", "Appendix")
 @about_images("B-a.reaches-images", "The same of networks on images.", "§3.1, Fig 5")
 def reaches(frame: polars.DataFrame) -> Finding:
@@ -98,12 +103,13 @@ def _hovering(table: polars.DataFrame) -> polars.DataFrame:
 
 
 @CLAIMS.add("B-b.hovers", "And then it hovers there.", "§3.2, Fig 1", hindsight=_ONE_START)
+@about_degrees("B-b.hovers-chebyshev", _DEGREES)
 @about_linear("B-b.hovers-linear", "The same of deep linear networks.", "Appendix", hindsight=_ONE_START)
 @about_images("B-b.hovers-images", "The same of networks on images.", "§3.2, Fig 5", hindsight=_FIRST_READING)
 def hovers(frame: polars.DataFrame) -> Finding:
     """Per seed the mean of sharpness over 2/η after the edge was met, over the rates."""
     table = _hovering(at_the_edge(frame)).with_columns(edge=2 / rate)
-    places = [by_value(table, axis, form="{place}: {mean:.3f}") for axis in present(table, ["activation"])]
+    places = [by_value(table, axis, form="{place}: {mean:.3f}") for axis in present(table, _KINDS)]
     places.insert(0, f"by 2/η: {by_value(table, 'edge', form='{place:.0f}: {mean:.3f}')}")
     note = ("effect: mean sharpness over 2/η, after it was met", *places)
     return verdict(table, between=(0.9, 1.2), note=note)
@@ -137,16 +143,18 @@ def hovers_with_momentum(frame: polars.DataFrame, momentum: Momentum) -> Finding
 
 def _losses(frame: polars.DataFrame) -> polars.DataFrame:
     """Decimal logarithm of the loss over training, from the step at which the edge was met on."""
-    edge = at_the_edge(frame).group_by(_NETWORK).agg(reached.first())
-    losses = measured(frame, "loss", "log10").select(*_NETWORK, "step", "value")
-    return losses.join(edge, on=_NETWORK).filter(polars.col("step") >= reached).sort(*_NETWORK, "step")
+    network = present(frame, _AXES)
+    edge = at_the_edge(frame).group_by(network).agg(reached.first())
+    losses = measured(frame, "loss", "log10").select(*network, "step", "value")
+    return losses.join(edge, on=network).filter(polars.col("step") >= reached).sort(*network, "step")
 
 
 @CLAIMS.add("B-b.falls", "At the edge the loss goes on falling.", "§3.2", figure="edge-loss")
+@about_degrees("B-b.falls-chebyshev", _DEGREES)
 def loss_falls(frame: polars.DataFrame) -> Finding:
     """Per seed log₁₀ of the last loss over the one where the edge was met, the largest of the rates."""
     value = polars.col("value")
-    change = _losses(frame).group_by(_NETWORK).agg(value=value.last() - value.first())
+    change = _losses(frame).group_by(present(frame, _AXES)).agg(value=value.last() - value.first())
     return verdict(change, over="max", below=0.0, note="effect: log₁₀ loss at the end less that at the edge")
 
 
@@ -157,11 +165,19 @@ def loss_falls(frame: polars.DataFrame) -> Finding:
     figure="edge-loss",
     hindsight="the line was 0, which nothing is below; 0.05 was chosen after the records of smoke scale",
 )
+@about_degrees("B-b.bumpy-chebyshev", _DEGREES)
 def loss_rises_at_times(frame: polars.DataFrame) -> Finding:
     """Per seed the share of readings above the one before, the smallest of the rates; 0 is monotone."""
     up = (polars.col("value").diff() > 0).mean()
-    shares = _losses(frame).group_by(_NETWORK, maintain_order=True).agg(value=up)
+    shares = _losses(frame).group_by(present(frame, _AXES), maintain_order=True).agg(value=up)
     return verdict(shares, over="min", above=0.05, note="effect: share of readings above the one before")
+
+
+def over_loss(frame: polars.DataFrame, table: polars.DataFrame) -> polars.DataFrame:
+    """Sharpness over the loss of the same moment."""
+    by = ["seed", "learning_rate", "step"]
+    loss = measured(frame, "loss", "mean").select(*by, loss="value")
+    return table.join(loss, on=by).with_columns(value=polars.col("value") / polars.col("loss"))
 
 
 @about_entropy(
@@ -177,10 +193,7 @@ def comes_down(frame: polars.DataFrame, relative: bool) -> Finding:
     """Per seed log₁₀ of the last sharpness (over the loss) over that after half of the steps, of the smallest rate."""
     table = over_training(frame).filter(rate == rate.min())
     if relative:
-        loss = measured(frame, "loss", "mean").select(*_NETWORK, "step", loss="value")
-        table = table.join(loss, on=[*_NETWORK, "step"]).with_columns(
-            value=polars.col("value") / polars.col("loss")
-        )
+        table = over_loss(frame, table)
     value = polars.col("value")
     fall = (
         table.sort("step").group_by("seed").agg(value=(value.last() / value.get(polars.len() // 2)).log10())

@@ -9,7 +9,8 @@ from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.readings import measured
 from undertow.studies.kit.statements import Figures
-from undertow.studies.other_biases.sharpness.claims import over_training
+from undertow.studies.other_biases.beside import read_beside, through_training
+from undertow.studies.other_biases.sharpness.claims import over_loss, over_training
 from undertow.studies.other_biases.sharpness.parts import BETA
 from undertow.theory.edge_of_stability import Momentum
 
@@ -21,6 +22,12 @@ EDGE = polars.format("2/η = {}", (2 / polars.col("learning_rate")).round(0).cas
 
 @FIGURES.add("edge", "Sharpness over training, relative to 2/η", what="Chebyshev's polynomial of degree 4")
 @FIGURES.add(
+    "edge-chebyshev",
+    "The same with one hidden layer, by degree",
+    parts=("edge-chebyshev",),
+    what="Chebyshev's polynomials, one hidden layer",
+)
+@FIGURES.add(
     "edge-linear",
     "Sharpness of deep linear networks, relative to 2/η",
     parts=("edge-linear",),
@@ -29,11 +36,14 @@ EDGE = polars.format("2/η = {}", (2 / polars.col("learning_rate")).round(0).cas
 def sharpening(frame: polars.DataFrame, what: str) -> altair.TopLevelMixin:
     """Sharpness over 2/η; the dashed line is the edge of stability."""
     table = over_training(frame).sort("learning_rate", descending=True).with_columns(rate=EDGE, value="ratio")
+    if "degree" in table.columns:
+        table = table.with_columns(degree=polars.format("degree {}", "degree"))
     return LinePlot(
         x="step",
         y=Axis("sharpness / (2/η)", domain=(0.0, 1.5)),
         colour="rate",
         colours=table["rate"].unique(maintain_order=True).to_list(),
+        column="degree" if "degree" in table.columns else None,
         rules=[1.0],
         title=f"{what}: rates whose 2/η the flow exceeds stop there",
         size=(460, 240),
@@ -84,22 +94,30 @@ def losses(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 
 @FIGURES.add(
-    "edge-cross-entropy",
-    "Sharpness under cross-entropy, and relative to the loss",
-    parts=("edge-cross-entropy",),
+    "edge-through", "What else changes on the way to the edge", what="Chebyshev's polynomial of degree 4"
 )
-def under_cross_entropy(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """Sharpness, and sharpness over loss, in two panels."""
-    by = ["seed", "learning_rate", "step"]
-    loss = measured(frame, "loss", "mean").select(*by, loss="value")
-    table = over_training(frame).join(loss, on=by).with_columns(rate=EDGE)
-    relative = table.with_columns(
-        value=polars.col("value") / polars.col("loss"), panel=polars.lit("sharpness / loss")
-    )
-    both = polars.concat([table.with_columns(panel=polars.lit("sharpness")), relative])
-    return LinePlot(
-        x="step", y=Axis("", log=True), colour="rate", column="panel", own_y=True, title="Cross-entropy"
-    ).draw(both.filter(polars.col("step") > 0))
+@FIGURES.add(
+    "edge-images-through",
+    "The same of tanh networks on images",
+    parts=("edge-images",),
+    what="Images, square loss, tanh",
+)
+@FIGURES.add(
+    "edge-cross-entropy",
+    "Sharpness under cross-entropy, relative to the loss, and what else changes",
+    parts=("edge-cross-entropy",),
+    what="Images, cross-entropy",
+    relative=True,
+)
+def beside_the_edge(frame: polars.DataFrame, what: str, relative: bool = False) -> altair.TopLevelMixin:
+    """Sharpness over 2/η, or over the loss, above what is read beside it."""
+    if "activation" in frame.columns:
+        frame = frame.filter(polars.col("activation") == "tanh")
+    table = over_training(frame)
+    panels = {"sharpness / (2/η)": table.with_columns(value="ratio")}
+    if relative:
+        panels["sharpness / loss"] = over_loss(frame, table)
+    return through_training({**panels, **read_beside(frame)}, title=what, colour="rate", named=EDGE)
 
 
 @FIGURES.add(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
-from undertow.studies.kit.settings import gradient_descent, robustness_beside
+from undertow.studies.kit.settings import gradient_descent, robustness_beside, smoothness_beside
 from undertow.studies.kit.study import Part, Scale
 from undertow.theory.edge_of_stability import Momentum, stability_threshold
 
@@ -23,6 +23,8 @@ _SIZES = by_scale(
     epochs=(600, 6000, 20000),
     every=(150, 200, 400),
     loss_every=(50, 25, 50),
+    degrees=([3, 4], [3, 4, 5], [3, 4, 5]),
+    one_layer_thresholds=((40, 12), (160, 40, 20), (400, 200, 80, 40, 20)),
     depth=(6, 10, 20),
     d=(10, 20, 50),
     linear_epochs=(300, 3000, 8000),
@@ -30,15 +32,19 @@ _SIZES = by_scale(
     image_thresholds=((20, 5), (40, 12, 6), (400, 200, 60, 20)),
     image_epochs=(200, 1500, 10000),
     image_looks=(5, 25, 25),
+    beside_looks=(1, 5, 5),
     activations=(["tanh"], ["tanh", "relu", "elu", "softplus"], ["tanh", "relu", "elu", "softplus"]),
-    beside=(0, 4, 20),
+    beside=(1, 4, 20),
+    certify=(False, True, True),
     entropy_thresholds=((6, 1), (6, 1), (200, 20)),
     entropy_epochs=(250, 2000, 40000),
     entropy_every=(125, 50, 2000),
+    entropy_beside_every=(125, 250, 8000),
     batch_sizes=([10, 30, 60], [10, 30, 100], [50, 500, 5000]),
     batch_threshold=(5, 6, 60),
     batch_epochs=(100, 500, 400),
     batch_looks=("end", "log", "log"),
+    batch_beside=("end", "doublings", "doublings"),
 )
 IMAGES = by_scale(
     name=("digits", "digits", "cifar10"),
@@ -77,16 +83,17 @@ def _small(scale: Scale, epochs: int, rates: list[float], **training: Any) -> di
     """Training and readings of networks on few points."""
     size = _SIZES[scale]
     measures = sharpness_and_loss("square", every=size.every, loss_every=size.loss_every)
+    beside = smoothness_beside("activation1", every=size.every)
     return {
         "training": {"learning_rate": rates[0], "epochs": epochs, "loss": "square", **training},
-        "probe": {"measures": measures, "every": "end"},
+        "probe": {"measures": [*measures, *beside], "every": "end"},
         "grid": {"learning_rate": rates, "seed": _SEEDS},
     }
 
 
-def _chebyshev(scale: Scale, optimizer: Any, rates: list[float]) -> dict[str, Any]:
+def _chebyshev(scale: Scale, optimizer: Any, rates: list[float], *, layers: int = 2) -> dict[str, Any]:
     size = _SIZES[scale]
-    widths = [size.width] * 2
+    widths = [size.width] * layers
     return {
         "data": {"name": "chebyshev", "n": 20, "degree": 4},
         "model": {"name": "mlp", "widths": widths, "activation": "tanh", "init": _START, "bias": True},
@@ -98,6 +105,14 @@ def _chebyshev(scale: Scale, optimizer: Any, rates: list[float]) -> dict[str, An
 def edge(scale: Scale) -> dict[str, Any]:
     """Chebyshev's polynomial of degree 4 on 20 points, tanh networks; the first rate is the flow's."""
     return _chebyshev(scale, "gd", rates_of(_SIZES[scale].thresholds))
+
+
+@only_in("paper")
+def by_degree(scale: Scale) -> dict[str, Any]:
+    """Degrees 3, 4 and 5 with one hidden layer of 100, as Cohen et al. have it."""
+    size = _SIZES[scale]
+    settings = _chebyshev(scale, "gd", rates_of(size.one_layer_thresholds), layers=1)
+    return {**settings, "grid": {"degree": size.degrees, **settings["grid"]}}
 
 
 def _with_momentum(name: Momentum) -> Part:
@@ -127,6 +142,12 @@ def deep_linear(scale: Scale) -> dict[str, Any]:
     }
 
 
+def _robustness(scale: Scale, *, every: int | str) -> list[dict[str, Any]]:
+    """What is read beside the sharpness of networks on images."""
+    size = _SIZES[scale]
+    return robustness_beside("activation1", count=size.beside, every=every, certify=size.certify)
+
+
 @only_in("paper")
 def images(scale: Scale) -> dict[str, Any]:
     """Images as one-hot targets, four activations, rates 2/20 … 2/200 at paper scale."""
@@ -135,12 +156,13 @@ def images(scale: Scale) -> dict[str, Any]:
     measures = sharpness_and_loss(
         "square", every=size.image_epochs // size.image_looks, loss_every=size.image_epochs // 50
     )
+    beside = _robustness(scale, every=size.image_epochs // size.beside_looks)
     return {
         **image_network(scale),
         "training": gradient_descent(
             rates[0], size.image_epochs, loss="square", matmul_precision=IMAGES[scale].precision
         ),
-        "probe": {"measures": measures, "every": "end"},
+        "probe": {"measures": [*measures, *beside], "every": "end"},
         "grid": {"activation": size.activations, "learning_rate": rates, "seed": _SEEDS},
     }
 
@@ -161,7 +183,7 @@ def batches(scale: Scale) -> dict[str, Any]:
             "loss": "square",
             "matmul_precision": IMAGES[scale].precision,
         },
-        "probe": {"measures": measures, "every": "end"},
+        "probe": {"measures": [*measures, *_robustness(scale, every=size.batch_beside)], "every": "end"},
         "grid": {"batch_size": size.batch_sizes, "learning_rate": [rate], "seed": _SEEDS},
     }
 
@@ -172,7 +194,7 @@ def cross_entropy(scale: Scale) -> dict[str, Any]:
     size = _SIZES[scale]
     rates = rates_of(size.entropy_thresholds)
     measures = sharpness_and_loss("cross-entropy", every=size.entropy_every, loss_every=size.loss_every)
-    beside = robustness_beside("activation1", count=size.beside, every="ends")
+    beside = _robustness(scale, every=size.entropy_beside_every)
     return {
         **image_network(scale),
         "training": gradient_descent(
@@ -185,6 +207,7 @@ def cross_entropy(scale: Scale) -> dict[str, Any]:
 
 PARTS: dict[str, Part] = {
     "edge": edge,
+    "edge-chebyshev": by_degree,
     "edge-heavy-ball": _with_momentum("heavy-ball"),
     "edge-nesterov": _with_momentum("nesterov"),
     "edge-linear": deep_linear,
