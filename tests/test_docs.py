@@ -169,6 +169,11 @@ def test_links_and_files_exist(page: Path) -> None:
     text = page.read_text()
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= anchors, (
+        f"{page.name} links to headings that it has not"
+    )
     for name in re.findall(r"`((?:src|tests|docs|benchmarks)/[\w/.-]+)`", text):
         assert (ROOT / name).exists(), f"{page.name} names {name}"
     for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)*/[a-z_]+\.py)`", text):
