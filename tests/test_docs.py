@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import doctest
+import inspect
 import io
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,48 @@ def test_the_api_page_has_every_public_name_and_no_other() -> None:
     assert sorted(headings) == sorted(undertow.__all__)
 
 
+@pytest.mark.parametrize("name", [name for name in undertow.__all__ if name != "__version__"])
+def test_the_api_page_gives_signatures_as_they_are(name: str) -> None:
+    """Names, order and defaults; an … at the end leaves out what another name's signature has."""
+    section = (ROOT / "docs/api.md").read_text().split(f"### `{name}`\n")[1].split("\n### ")[0]
+    shown = re.search(rf"^`{name}\((.*?)\)`", section, re.MULTILINE | re.DOTALL)
+    assert shown or isinstance(getattr(undertow, name), type), (
+        f"docs/api.md, {name}: a function has a signature"
+    )
+    if shown is None:
+        return
+    options, _, _ = shown[1].partition(", …")
+    (written,) = ast.parse(f"def f({options}): pass").body
+    assert isinstance(written, ast.FunctionDef)
+    (actual,) = ast.parse(f"def f({_options_of(getattr(undertow, name))}): pass").body
+    assert isinstance(actual, ast.FunctionDef)
+    told, whole = ast.unparse(written.args), ast.unparse(actual.args)
+    assert whole.startswith(told) if "…" in shown[1] else told == whole
+
+
+def _options_of(function: Callable[..., object]) -> str:
+    """A signature without its types."""
+    signature = inspect.signature(function)
+    plain = [
+        each.replace(annotation=inspect.Parameter.empty, default=_Shown(each.default))
+        if each.default is not inspect.Parameter.empty
+        else each.replace(annotation=inspect.Parameter.empty)
+        for each in signature.parameters.values()
+    ]
+    listed = signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)
+    return str(listed)[1:-1]
+
+
+class _Shown:
+    """A default as one writes it: a dtype by its name."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return str(self.value) if isinstance(self.value, torch.dtype) else repr(self.value)
+
+
 def test_the_studies_of_the_readme_are_those_of_the_command_line() -> None:
     """Each has its row, with its page and the times that `undertow studies` says."""
     rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| [`")]
@@ -125,6 +169,11 @@ def test_links_and_files_exist(page: Path) -> None:
     text = page.read_text()
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= anchors, (
+        f"{page.name} links to headings that it has not"
+    )
     for name in re.findall(r"`((?:src|tests|docs|benchmarks)/[\w/.-]+)`", text):
         assert (ROOT / name).exists(), f"{page.name} names {name}"
     for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)*/[a-z_]+\.py)`", text):

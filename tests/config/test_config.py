@@ -397,7 +397,7 @@ def outcome(given_to: Any) -> str:
     return "valid"
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(study=studies)
 def test_random_configurations_are_valid_or_one_clear_error(study: Any) -> None:
     assert 0 < len(outcome(study)) < 1000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from torch import nn
 
@@ -35,59 +36,87 @@ def profile_within(
     One seam of two samples tells what all seams of two will take at most, and these what more samples will, where half
     of the time is taken to be what any number takes, until it is known. The first seam may take ``at_most`` so long.
     """
-    first = time.perf_counter()
-    end = first + seconds
-    notes: list[str] = []
-
-    def attempt(
-        names: Sequence[str], samples: int, until: float = end
-    ) -> tuple[SeamProfileResult | None, float]:
-        begun, found = time.perf_counter(), None
-        with suppress(TimeUp), Deadline(until - begun):
-            few = given.part(slice(0, samples))
-            found = seam_profile(net, few.x, seams=names, rtol=rtol, **few.options)
-        return found, max(time.perf_counter() - begun, 1e-6)
-
-    def room() -> float:
-        return _SURE * (end - time.perf_counter())
-
+    begun = time.perf_counter()
+    attempts = _Attempts(net, given, rtol, begun + seconds, say)
     names = tuple(seams)
     with suppress(TimeUp), Deadline(seconds):
         few = given.part(slice(0, _FEW))
         names = names or tuple(seams_of(net, few.x, **few.options))
-    profile, took = attempt(names[len(names) // 2 :][:1], _FEW, first + at_most) if names else (None, 1.0)
+    middle = names[len(names) // 2 :][:1]
+    profile, took = attempts.one(middle, _FEW, begun + at_most) if names else (None, 1.0)
     if profile is None:
         return None, [
             f"No seams: one of them on {_FEW} samples takes longer than --seconds allows. Give more, or name one near "
             "the input with --seam."
         ]
+    notes: list[str] = []
     if len(names) > 1:
-        chosen = spread(names, max(1, int(room() / took)))
-        say(f"seams: one took {took:.2g} s on {_FEW} samples; {len(chosen)} of {len(names)} are measured.")
+        profile, took = attempts.over_seams(names, profile, took, notes)
+    return attempts.over_samples(profile, took, notes), notes
+
+
+@dataclass(frozen=True)
+class _Attempts:
+    """Profiles of one network, each of which must come to an end by ``end``."""
+
+    net: nn.Module
+    given: Samples
+    rtol: float
+    end: float
+    say: Say
+
+    def one(
+        self, names: Sequence[str], samples: int, until: float | None = None
+    ) -> tuple[SeamProfileResult | None, float]:
+        """The profile of these seams, None where time was up, and what it took."""
+        begun, found = time.perf_counter(), None
+        with suppress(TimeUp), Deadline((self.end if until is None else until) - begun):
+            few = self.given.part(slice(0, samples))
+            found = seam_profile(self.net, few.x, seams=names, rtol=self.rtol, **few.options)
+        return found, max(time.perf_counter() - begun, 1e-6)
+
+    def over_seams(
+        self, names: Sequence[str], one: SeamProfileResult, took: float, notes: list[str]
+    ) -> tuple[SeamProfileResult, float]:
+        """Of as many seams as there is room for, where one took so long."""
+        chosen = spread(names, max(1, int(self._room() / took)))
+        self.say(
+            f"seams: one took {took:.2g} s on {_FEW} samples; {len(chosen)} of {len(names)} are measured."
+        )
         if len(chosen) < len(names):
             notes.append(
                 f"{len(chosen)} of {len(names)} seams, evenly spread: all of them would take longer than --seconds "
                 "allows. --seam names others."
             )
-        if len(chosen) > 1:
-            several, took = attempt(chosen, _FEW)
-            profile = several or profile
-    each = took / (2 * profile.samples)
-    while profile.samples < len(given):
-        more = min(len(given), profile.samples + int((room() - took) / each))
-        if more < min(2 * profile.samples, len(given)):
-            break
-        say(f"seams: {profile.samples} of {len(given)} samples took {took:.2g} s; {more} are measured.")
-        larger, longer = attempt(profile.seams, more)
-        if larger is None:
-            break
-        each = max((longer - took) / (more - profile.samples), longer / (10 * more))
-        profile, took = larger, longer
-    if profile.samples < len(given):
-        notes.append(
-            f"Seams are on {profile.samples} of {len(given)} samples: more would take longer than --seconds allows."
-        )
-    return profile, notes
+        if len(chosen) == 1:
+            return one, took
+        several, took = self.one(chosen, _FEW)
+        return several or one, took
+
+    def over_samples(self, profile: SeamProfileResult, took: float, notes: list[str]) -> SeamProfileResult:
+        """Of as many samples as there is room for, where the profile of few took so long."""
+        everyone = len(self.given)
+        each = took / (2 * profile.samples)
+        while profile.samples < everyone:
+            more = min(everyone, profile.samples + int((self._room() - took) / each))
+            if more < min(2 * profile.samples, everyone):
+                break
+            self.say(
+                f"seams: {profile.samples} of {everyone} samples took {took:.2g} s; {more} are measured."
+            )
+            larger, longer = self.one(profile.seams, more)
+            if larger is None:
+                break
+            each = max((longer - took) / (more - profile.samples), longer / (10 * more))
+            profile, took = larger, longer
+        if profile.samples < everyone:
+            notes.append(
+                f"Seams are on {profile.samples} of {everyone} samples: more would take longer than --seconds allows."
+            )
+        return profile
+
+    def _room(self) -> float:
+        return _SURE * (self.end - time.perf_counter())
 
 
 def spread(names: Sequence[str], count: int) -> list[str]:

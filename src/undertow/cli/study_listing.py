@@ -12,11 +12,11 @@ from rich.table import Table
 
 from undertow.cli.json_output import print_json
 from undertow.studies import STUDIES, find
-from undertow.studies.kit.study import Study
+from undertow.studies.kit.study import Scale, Study
 
 __all__ = ["print_studies", "print_study"]
 
-_FIRST_SCALES = ("smoke", "laptop")
+_FIRST_SCALES: tuple[Scale, ...] = ("smoke", "laptop")
 
 
 def print_studies(*, as_json: bool) -> int:

@@ -150,35 +150,40 @@ def seam_profile(
         )
     tails = [chain(f, [name], x=x if seams is not None else x[:1])[0] for name in names]
     with leave_no_trace(f, device=x.device):
-        outputs = check_network(f, x)[0].numel()
-        given = NetworkSamples(f, x)
-        given.refuse_places()
-        samples = given.quickest
-        sure = samples.decided
-        if sure is not given:  # one copy of the network serves all tails
-            tails = [chain(cast(nn.Module, sure.f), [name])[0] for name in names]
-        options: dict[str, Any] = {"rtol": rtol, "chunk": chunk}
-        if outputs <= MOST_OUTPUTS:
-            whole, *heads = head_norms(
-                cast(nn.Module, samples.f), samples.x, names, arithmetic=samples.arithmetic, **options
-            )
-        else:
-            whole = norms_at(sure, generator=generator, **options)
-            heads = [_one_head(f, name, x, generator, options) for name in names]
-        before = [
-            norms_at(
-                NetworkSamples(tail, sure.x, sure.arithmetic, products=sure.products),
-                generator=generator,
-                **options,
-            )
-            for tail in tails
-        ]
+        whole, heads, before = _norms(f, x, names, tails, generator, {"rtol": rtol, "chunk": chunk})
     rows = tuple(
         collaborate(head, tail, whole, seam=name)
         for name, head, tail in zip(names, heads, before, strict=True)
     )
     space = f.space if isinstance(f, Adapted) else ""
     return SeamProfileResult(rows, rows[0].energy, len(x), Status.worst(row.status for row in rows), space)
+
+
+def _norms(
+    f: nn.Module,
+    x: Tensor,
+    names: Sequence[str],
+    tails: Sequence[nn.Module],
+    generator: torch.Generator | None,
+    options: dict[str, Any],
+) -> tuple[JacobianNorms, list[JacobianNorms], list[JacobianNorms]]:
+    """Those of the whole network, of the head behind every seam, and of the tail before it."""
+    outputs = check_network(f, x)[0].numel()
+    given = NetworkSamples(f, x)
+    given.refuse_places()
+    samples = given.quickest
+    sure = samples.decided
+    if sure is not given:  # one copy of the network serves all tails
+        tails = [chain(cast(nn.Module, sure.f), [name])[0] for name in names]
+    if outputs <= MOST_OUTPUTS:
+        whole, *heads = head_norms(
+            cast(nn.Module, samples.f), samples.x, names, arithmetic=samples.arithmetic, **options
+        )
+    else:
+        whole = norms_at(sure, generator=generator, **options)
+        heads = [_one_head(f, name, x, generator, options) for name in names]
+    parts = (NetworkSamples(tail, sure.x, sure.arithmetic, products=sure.products) for tail in tails)
+    return whole, heads, [norms_at(part, generator=generator, **options) for part in parts]
 
 
 def _one_head(

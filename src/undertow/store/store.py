@@ -50,7 +50,21 @@ _READ_AT_ONCE = 64 * 2**20
 
 
 class Store:
-    """The trials under one folder; a ``read_only`` one mends nothing that it finds damaged."""
+    """The trials under one folder of runs: whole or not there, checksums verified whenever they are read.
+
+    ``frame()`` has their records as one polars frame, ``trial(id)`` one of them with its weights, ``studies()`` the
+    grids that they belong to, ``sink(name)`` takes the records of a loop of your own. What is damaged is set aside and
+    computed again when its study is resumed; a ``read_only`` store mends nothing.
+
+    >>> from undertow.probe import Probe, StableRank
+    >>> import tempfile, torch
+    >>> store = Store(tempfile.mkdtemp())
+    >>> net, x = torch.nn.Linear(2, 1), torch.ones(3, 2)
+    >>> probe = Probe(net, x, measures=[StableRank()], sinks=[store.sink("mine", config={"width": 1})])
+    >>> _ = probe.training_end()
+    >>> len(store.finished()), store.frame()["measure"].unique().to_list()
+    (1, ['stable-rank'])
+    """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path)

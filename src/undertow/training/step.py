@@ -56,16 +56,16 @@ class Step:
         self._statistics = ensemble.batch_statistics
         ignorance = log_loss_of_ignorance(recipe.loss, ensemble.logits(self._samples[:1]).shape[-1])
         self._horizon = Horizon(recipe.epochs, batches.per_epoch, ignorance)
-        self._base = torch.tensor(
-            [r.learning_rate for r in recipes], dtype=torch.float64, device=ensemble.device
-        )
+        rates = [each.learning_rate for each in recipes]
+        self._base = torch.tensor(rates, dtype=torch.float64, device=ensemble.device)
         self._rates = self._base.to(ensemble.dtype)
         self._stretch = torch.ones_like(self._base)  # what the direction made of the last step's rates
         self.count = torch.zeros((), dtype=torch.int64, device=ensemble.device)
         self.ended = torch.full((ensemble.size,), NEVER, dtype=torch.int64, device=ensemble.device)
         self._log_time = torch.full_like(self._base, -math.inf)
-        largest = _LARGEST.get(ensemble.device.type, _LARGEST["cpu"])
-        self.samples_at_once = largest = max(1, largest // ensemble.floats_per_sample(self._samples[:1]))
+        activations = _LARGEST.get(ensemble.device.type, _LARGEST["cpu"])
+        largest = max(1, activations // ensemble.floats_per_sample(self._samples[:1]))
+        self.samples_at_once = largest
         trained = {name: ensemble.weights[name] for name in ensemble.trained}
         self._memory = self._direction.start(trained)
         self._gradients = {name: torch.zeros_like(weight) for name, weight in trained.items()}
@@ -77,19 +77,12 @@ class Step:
             self._source, *batches.of(0), members=ensemble.size, rounding=recipe.rounding
         )
         self._enlarged = self._source.in_logs and self._units is None  # steps are −η/e^r ∇L
-        if in_place is None:
-            # A GPU's product adds to its target once, at the end. A CPU's adds block by block and rounds each
-            # time, which shows where steps are a few units in the last place: there the gradient comes first.
-            in_place = ensemble.device.type == "cuda"
-        plain = self._direction.plain and self._units is None
-        plain = plain and recipe.penalty is None and recipe.adversary is None
-        self._direct = (in_place or not trained) and plain and batches.size <= largest
+        self._direct = self._may_descend_directly(recipe, in_place) and batches.size <= largest
         if self._direct:
             self._gradients = {}
         self._steps_by_logits = compiled(self._downhill) if recipe.compiled else self._downhill
         log_loss = self.log_loss()
-        # What the last step's gradient was divided by.
-        self._reference = self._source.reference(log_loss).clone()
+        self._reference = self._source.reference(log_loss).clone()  # what the last gradient was divided by
         varies = not isinstance(self._rule, Constant) or self._enlarged or self._direction.varies
         self._sums_time = self.attempts is None and varies
         begin = log_loss.exp()
@@ -214,6 +207,15 @@ class Step:
     def _rates_of(self, count: Tensor) -> Tensor:
         return self._rule.rates(self._base, count, self._rate_state, self._horizon)
 
+    def _may_descend_directly(self, recipe: Recipe, in_place: bool | None) -> bool:
+        """Whether −η ∇L may be added to the weights where it is computed; ``in_place`` says so of the device."""
+        if in_place is None:
+            # A GPU's product adds to its target once, at the end. A CPU's adds block by block and rounds each
+            # time, which shows where steps are a few units in the last place: there the gradient comes first.
+            in_place = self.ensemble.device.type == "cuda"
+        nothing_else = all(each is None for each in (self._units, recipe.penalty, recipe.adversary))
+        return self._direction.plain and nothing_else and (in_place or not self.ensemble.trained)
+
     def _attempts(self) -> Attempts | None:
         if not self._rule.revocable:
             return None
@@ -271,12 +273,8 @@ class Step:
             self._reference.copy_(reference)
         if self.attempts is not None:
             return self.attempts.look(loss)
-        return self._going_on(
-            self.watch.look(loss if reference is None else loss.exp().to(self._rates), self.count)
-        )
-
-    def _going_on(self, running: Tensor) -> Tensor:
-        """Without the members that have come to the loss that training is to end at."""
+        loss = loss if reference is None else loss.exp().to(self._rates)
+        running = self.watch.look(loss, self.count)
         return running if self._stop is None else running & (self.ended == NEVER)
 
     def _sum_time(self, running: Tensor) -> None:

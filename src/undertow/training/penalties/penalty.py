@@ -92,21 +92,8 @@ class Penalty(Section, ABC):
             output: Which of the network's outputs: a name, a place, a function; by default the obvious one, "logits".
             extras: What the network takes beside x, by name, a row for each sample.
         """
-        check_tensor(x)
         net = unwrapped(net)
-        if not x.is_floating_point() and any(isinstance(module, nn.Embedding) for module in net.modules()):
-            raise InputError(
-                "x holds token ids, which have no derivative: give the penalty a module that takes the embedding's "
-                "vectors, for example one that calls net(inputs_embeds=vectors), and those vectors as x."
-            )
-        if x.dim() < 2 or not len(x) or not x.is_floating_point():
-            raise InputError(
-                f"x has shape {tuple(x.shape)} and dtype {x.dtype}: pass at least one sample, (N, …) of floats."
-            )
-        if (rows is None) != (memory is None) or (rows is not None and rows.shape != x.shape[:1]):
-            raise InputError(
-                "what is remembered needs both rows=…, the number of each sample, and memory=…, a dictionary."
-            )
+        _check(net, x, rows, memory)
 
         def drawn(like: Tensor, _: int) -> Tensor:
             bits = torch.randint(0, 2, like.shape, generator=generator, device=like.device)
@@ -131,6 +118,23 @@ class Penalty(Section, ABC):
             values, vectors = self.of_members(seen, drawn, _recalled(rows, memory))
             _remember(vectors, rows, memory)
             return self.weight * values.sum()
+
+
+def _check(net: nn.Module, x: Tensor, rows: Tensor | None, memory: Vectors | None) -> None:
+    check_tensor(x)
+    if not x.is_floating_point() and any(isinstance(module, nn.Embedding) for module in net.modules()):
+        raise InputError(
+            "x holds token ids, which have no derivative: give the penalty a module that takes the embedding's "
+            "vectors, for example one that calls net(inputs_embeds=vectors), and those vectors as x."
+        )
+    if x.dim() < 2 or not len(x) or not x.is_floating_point():
+        raise InputError(
+            f"x has shape {tuple(x.shape)} and dtype {x.dtype}: pass at least one sample, (N, …) of floats."
+        )
+    if (rows is None) != (memory is None) or (rows is not None and rows.shape != x.shape[:1]):
+        raise InputError(
+            "what is remembered needs both rows=…, the number of each sample, and memory=…, a dictionary."
+        )
 
 
 def _recalled(rows: Tensor | None, memory: Vectors | None) -> Vectors:
