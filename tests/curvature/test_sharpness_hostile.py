@@ -16,6 +16,7 @@ from undertow.core.errors import InputError, ModelError
 from undertow.core.status import Status
 from undertow.curvature.curvature_products import CurvatureMatrix
 from undertow.curvature.hessian_sharpness import sharpness, sharpness_batched
+from undertow.curvature.hessian_trace import hessian_trace
 
 Problem = tuple[nn.Module, Tensor, Tensor, Any]
 
@@ -189,6 +190,65 @@ def test_weight_normalisation_is_differentiated_twice_correctly(name: str) -> No
         for each in found:
             assert each.status.ok
             assert each.value - each.rounding - 1e-7 <= truth <= each.value + each.error + 1e-7
+
+
+def rows_of_one(y: Tensor) -> Tensor:
+    return nn.functional.one_hot(y, 2).float()
+
+
+def first_of_two(outputs: Tensor, _: Tensor) -> Tensor:
+    """Binary cross-entropy of a probability, as networks that end in a sigmoid have it."""
+    share = (outputs[:, 0] - outputs[:, 1]).sigmoid()
+    return nn.functional.binary_cross_entropy(share, torch.ones_like(share), reduction="none")
+
+
+SATURATED: dict[str, tuple[Any, Callable[[Tensor], Tensor]]] = {
+    "by name": ("cross-entropy", lambda y: y),
+    "rows of probabilities": ("cross-entropy", rows_of_one),
+    "of PyTorch": (nn.CrossEntropyLoss(reduction="none"), lambda y: y),
+    "of PyTorch, for rows": (nn.CrossEntropyLoss(reduction="none"), rows_of_one),
+    "of a probability": (first_of_two, lambda y: y),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("lead", [3.0, 14.0, 34.0, 60.0])
+@pytest.mark.parametrize("name", SATURATED)
+def test_where_classes_are_sure_the_error_holds(name: str, lead: float, dtype: torch.dtype) -> None:
+    loss, labels = SATURATED[name]
+    net, x = nn.Linear(3, 2, bias=False).to(dtype), torch.tensor([[1.0, 0.0, 0.0]], dtype=dtype)
+    with torch.no_grad():
+        net.weight.zero_()[0, 0] = lead
+    share = 1 / (1 + math.exp(lead))
+    truth = 2 * share * (1 - share)
+    y = labels(torch.tensor([0]))
+    found = [sharpness(net, x, y, loss=loss, method=method) for method in ("exact", "krylov")]
+    for each in (*found, hessian_trace(net, x, y, loss=loss)):
+        assert abs(each.value - truth) <= each.error + 1e-14 * truth
+        if name in ("by name", "rows of probabilities"):  # of those that are its own nothing is lost
+            assert each.status.ok
+
+
+def test_a_probability_at_its_end_is_as_steep_as_pytorch_says() -> None:
+    def loss(shares: Tensor, labels: Tensor) -> Tensor:
+        weighted = nn.functional.binary_cross_entropy(
+            shares, labels, shares.new_tensor([[2.0]]), reduction="none"
+        )
+        return weighted[:, 0]
+
+    class Share(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.share = nn.Parameter(torch.tensor([[0.25]]))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.share.expand(len(x), 1)
+
+    net = Share()
+    found = sharpness(net, torch.ones(1, 1), torch.ones(1, 1), loss=loss)
+    assert found.value == pytest.approx(2 / 0.25**2, rel=1e-12)
+    net.share.data.zero_()  # log 0 is −100, and flat
+    assert sharpness(net, torch.ones(1, 1), torch.ones(1, 1), loss=loss).value == 0
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 29, 30, 31])

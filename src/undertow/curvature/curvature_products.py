@@ -29,7 +29,7 @@ from undertow.core.members import over_members
 from undertow.curvature.chosen_parameters import ChosenParameters
 from undertow.curvature.dense_products import DenseNetwork
 from undertow.curvature.loss_over_samples import LossOverSamples
-from undertow.curvature.plain_weight_norm import PlainWeightNorm
+from undertow.curvature.plain_derivatives import PlainDerivatives
 from undertow.curvature.recorded_products import Product, recorded_gauss_newton, recorded_hessian
 from undertow.jacobian.memory import chunk_size, default_budget, in_chunks
 from undertow.jacobian.promotion import Promoting
@@ -179,7 +179,7 @@ class CurvatureProducts:
         if self._dense is not None:
             return self._dense_product(x, total)
         without = _without_cudnn_recurrence(self.networks[0])
-        with torch.enable_grad(), self._arithmetic(), without, PlainWeightNorm():
+        with torch.enable_grad(), self._arithmetic(), without, PlainDerivatives():
             outputs = self._outputs(x)
             recorded = recorded_hessian if self.matrix == "hessian" else recorded_gauss_newton
             product = recorded(outputs, total, self._leaves)

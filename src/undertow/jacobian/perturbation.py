@@ -10,7 +10,7 @@ noise takes the first of those that tie and the next one the last (:mod:`underto
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
@@ -30,6 +30,13 @@ _UNTOUCHED = (
     *("constant_pad_nd", "_unsafe_view"),
 )
 """What moves numbers without computing any."""
+_FUSED: dict[str, Callable[..., Tensor]] = {
+    "_log_softmax": lambda x, *_: torch.ones_like(x),
+    "gelu": lambda x, *_: x.abs(),
+    "gelu_backward": lambda slopes, *_: slopes.abs(),
+}
+"""What the error of an operation is relative to where larger numbers cancel inside it: log p of p near 1 is rounded
+as p is, and so is the normal distribution function far below zero."""
 
 
 class Noise:
@@ -62,6 +69,11 @@ class Noise:
         tensor.mul_(self._factors(tensor.numel(), tensor.dtype).view(tensor.shape))
         return torch.ops.aten.hardshrink.out(tensor, tiny, out=tensor)  # type: ignore[no-any-return]
 
+    def beside(self, tensor: Tensor, sizes: Tensor) -> Tensor:
+        """The tensor moved by a few roundings of these ``sizes``, not of its own."""
+        moves = self._factors(tensor.numel(), tensor.dtype).view(tensor.shape) - 1
+        return torch.addcmul(tensor, moves, sizes)
+
     def mode(self) -> EveryOperation:
         """Within it every operation that computes numbers of this precision gives perturbed ones."""
         return _Perturbing(self)
@@ -92,8 +104,11 @@ class _Perturbing(EveryOperation):  # type: ignore[no-untyped-call]
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         found = chosen_otherwise(func, args, kwargs, upwards=self.noise.upwards) or func(*args, **kwargs)
-        if func.__name__.split(".")[0] in _UNTOUCHED and not self._is_rounded(found):
+        name = func.__name__.split(".")[0]
+        if name in _UNTOUCHED and not self._is_rounded(found):
             return found
+        if name in _FUSED and found.dtype in self.noise.dtypes:
+            found = self.noise.beside(found, _FUSED[name](*args))
         returns = func._schema.returns
         taken = {each.untyped_storage().data_ptr() for each in args if isinstance(each, Tensor)}
         if len(returns) == 1:
