@@ -143,7 +143,7 @@ def _beside_theory(
     """A panel for each ``curve``: what was measured, and dashed what theory says."""
     kinds = {"measured": own, _THEORY: line}
     both = polars.concat([table.with_columns(kind=polars.lit(kind)) for kind, table in kinds.items()])
-    panels: Any = {"column": "curve", "own_y": True, "size": (280, 220)}
-    dashes = {"dash": "kind", "dashes": {"measured": [1, 0], _THEORY: [4, 3]}}
-    drawing = LinePlot(x=x, colour=colour, **panels, **dashes, **looks)
+    panels: Any = {"column": "curve", "own_y": True, "size": (280, 220), "dash": "kind"}
+    dashes = {"measured": [1, 0], _THEORY: [4, 3]}
+    drawing = LinePlot(x=x, colour=colour, dashes=dashes, **panels, **looks)
     return drawing.draw(both.sort("curve", colour, x))
