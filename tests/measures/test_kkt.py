@@ -310,6 +310,10 @@ def test_what_cannot_be_tested_is_told() -> None:
     net = nn.Linear(3, 1).double()
     with pytest.raises(InputError, match="weight, bias"):
         kkt(net, x, y, parameters=["hidden"])
+    with pytest.raises(InputError, match="kinks = nan"):
+        kkt(net, x, y, kinks=math.nan)
+    with pytest.raises(ModelError, match="cannot take x of shape"):
+        kkt(net, x[:, :1], y)
     with pytest.raises(InputError, match="did you mean 'gram'"):
         kkt(net, x, y, method="gramm")  # type: ignore[arg-type]
     assert "misclassified" in kkt(net, x, 1 - (net(x)[:, 0] > 0).long()).sentence

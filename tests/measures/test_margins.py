@@ -180,13 +180,26 @@ def test_what_cannot_be_measured_is_told() -> None:
         margins(net, x, y[:-1])
     with pytest.raises(InputError, match="no parameter begins with hidden"):
         margins(net, x, y, parameters=["hidden"])
-    with pytest.raises(InputError, match="tolerance"):
-        margins(net, x, y, tolerance=-1)
+    for tolerance in (-1, math.nan):
+        with pytest.raises(InputError, match="tolerance"):
+            margins(net, x, y, tolerance=tolerance)
+    for chunk in (-1, 0, 2.5):
+        with pytest.raises(InputError, match=r"chunk = .* 1 or more"):
+            margins(net, x, y, chunk=chunk)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="holds no scores"):
+        margins(net, x, y, dtype=torch.int64)
+    with pytest.raises(ModelError, match=r"cannot take x of shape \(30, 3\)"):
+        margins(net, x[:, :3], y)
     with pytest.raises(InputError, match="x has entries that are not finite"):
         margins(net, x / 0, y)
     net.register_parameter("unused", nn.Parameter(torch.tensor(math.inf, dtype=torch.float64)))
     with pytest.raises(ModelError, match="unused has entries that are not finite"):
         margins(net, x, y)
+    for size in (1e160, 1e-170):
+        with torch.no_grad():
+            net.unused.fill_(size)
+        with pytest.raises(ModelError, match="no float64 holds"):
+            margins(net, x, y)
     with torch.no_grad():
         net.unused.fill_(1.0)
         net[0].weight.fill_(1e20)

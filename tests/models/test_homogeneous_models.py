@@ -11,6 +11,7 @@ import torch
 from tests.execution.sweeps import tiny_study
 from undertow.core.errors import ConfigError
 from undertow.execution.build import build_data, build_network, build_recipe
+from undertow.measures.homogeneity import homogeneity
 from undertow.models import cnn, vgg
 from undertow.models.initialisation import draw_truncated_he
 from undertow.training import Trainer
@@ -77,6 +78,33 @@ def test_seeds_decide_and_biases_are_where_they_are_asked_for() -> None:
 def test_sizes_that_make_no_network_are_told(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         small(**changes)
+
+
+@pytest.mark.parametrize("rate", ["constant", "loss-based"])
+def test_vgg16_trains_by_both_rules_and_keeps_its_order(rate: str) -> None:
+    plan = tiny_study(
+        data={"name": "d-binary", "n": 20, "d": 3072, "k": 2},
+        model={"name": "vgg16", "width": 4},
+        training={
+            "optimizer": "sgd",
+            "batch_size": 10,
+            "learning_rate": 1e-3,
+            "epochs": 6,
+            "loss": "cross-entropy",
+            "rate": rate,
+        },
+        probe={"measures": ["margins"], "every": "ends"},
+        grid={"seed": [0]},
+    )
+    trial = plan.points[0].trial
+    data = build_data(trial.data)
+    trainer = Trainer([build_network(trial, data)], data.x, data.y, [build_recipe(trial)])
+    begin = float(trainer.log_loss())
+    while not trainer.done:
+        trainer.run_epoch()
+    assert [member.status for member in trainer.members()] == ["finished"]
+    assert float(trainer.log_loss()) < begin
+    assert homogeneity(trainer.network(0), data.x).order == 14
 
 
 def test_a_small_one_trains_on_digits_with_the_loss_based_rate() -> None:

@@ -129,7 +129,7 @@ def made_up(grid: StudyConfig, values: Callable[[str, dict[str, Any], float], Va
             "key": key,
             **{name: value for name, value in point.columns.items() if not isinstance(value, list)},
             "step": moment,
-            "epoch": moment,
+            "epoch": (moment + 1) // 2,
             "value": value,
         }
         for point in grid.points

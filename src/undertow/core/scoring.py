@@ -73,8 +73,9 @@ def scoring_network(
     """The same, or the network itself, to be looked at only: one in float64 and eval mode that returns scores."""
     if isinstance(net, nn.Module) and output is None and dtype == torch.float64:
         found = in_double(net)
-        with torch.no_grad():
-            first = found(points_for(found, x)[:1])
+        points = points_for(found, x)[:1]
+        with torch.no_grad(), in_plain_words(x):
+            first = found(points)
         if isinstance(first, Tensor):
             return found
     return scoring_copy(net, dtype, output=output)
@@ -119,10 +120,15 @@ def chosen_parameters(net: nn.Module, parameters: Sequence[str]) -> dict[str, Te
 
 
 def check_finite(scores: Tensor, x: Tensor, weights: Mapping[str, Tensor]) -> None:
-    """A sentence where scores are not finite, or weights, also those that no score depends on."""
+    """A sentence where scores are not finite, or weights, also those that no score depends on, or their squares."""
     for name, weight in weights.items():
         if not bool(torch.isfinite(weight).all()):
             raise ModelError(f"{name} has entries that are not finite: the network diverged.")
+        largest = float(weight.abs().max()) if weight.numel() else 0.0
+        if largest and not 1e-150 < largest < 1e150:
+            raise ModelError(
+                f"{name} has entries whose squares no float64 holds: bring its scale nearer to one."
+            )
     if not bool(torch.isfinite(scores).all()):
         if not bool(torch.isfinite(x).all()):
             raise InputError(
@@ -147,9 +153,9 @@ def points_for(net: nn.Module, x: Tensor) -> Tensor:
 
 def scores_of(net: nn.Module, x: Tensor, *, chunk: int | None = None) -> Tensor:
     """Scores (N, k), with k = 1 for one logit, of points (N, …), taken ``chunk`` at a time."""
-    with torch.no_grad():
+    with torch.no_grad(), in_plain_words(x):
         first = as_rows(net(x[:1]), 1)
-        size = chunk or chunk_for(net, x[:1])
+        size = chunk_for(net, x[:1]) if chunk is None else chunk
         if len(x) <= size:
             return as_rows(net(x), len(x))
         found = x.new_empty((len(x), first.shape[1]), dtype=first.dtype)
@@ -214,6 +220,8 @@ def pair_gaps(scores: Tensor, labels: Tensor, loss: Loss) -> Tensor:
 
 def slices(count: int, size: int) -> Iterator[slice]:
     """0 … count in slices of at most ``size``."""
+    if not isinstance(size, int) or size < 1:
+        raise InputError(f"chunk = {size!r} must be a whole number of points, 1 or more.")
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))
 

@@ -140,7 +140,7 @@ def kkt(
     """
     if method not in _METHODS:
         raise InputError(f"method = {method!r} is unknown; {nearest(str(method), _METHODS)}")
-    if limit < 1 or max_rounds < 1 or kinks < 0:
+    if limit < 1 or max_rounds < 1 or not kinks >= 0:
         raise InputError(
             f"limit = {limit!r} and max_rounds = {max_rounds!r} must be 1 or more, kinks = {kinks!r} 0 or more."
         )

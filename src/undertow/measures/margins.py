@@ -120,8 +120,10 @@ def margins(
     >>> round(margins(net, points, labels, weight_norm="inf").normalised, 12)
     0.75
     """
-    if tolerance < 0:
+    if not tolerance >= 0:
         raise InputError(f"tolerance = {tolerance!r} must be 0 or more.")
+    if not dtype.is_floating_point:
+        raise InputError(f"dtype = {dtype} holds no scores: take torch.float64 or another floating one.")
     check_tensor(x)
     check_tensor(y, "y")
     copied, points = scoring_samples(net, x, dtype, output=output, extras=extras, copy=False)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import polars
 
-from undertow.studies.kit.claim import CORRELATION, POSITIVE, SHARE, Finding
+from undertow.studies.kit.claim import CORRELATION, POSITIVE, Finding
 from undertow.studies.kit.per_seed import by_value, mean, rank_correlation, slopes, verdict
 from undertow.studies.kit.readings import after_training, measured, smallest
 from undertow.studies.kit.statements import Claims
@@ -33,13 +33,34 @@ _OF_FALLS = {
     "deepest": "deepest fall of γ̃ below its highest value so far",
 }
 _ADDED = "added once totals over every step had been seen not to vanish with the steps where units stay at their kink"
+_LEAPT = (
+    "with steps α/𝓛 from a usual start the exponents had been wrong: steps near the end lowered the loss by decades, "
+    "and the margin was still rising fivefold; equal falls of log 𝓛 from a small start came after"
+)
+_FORTY = "ten seeds, and ten others, had left M-f open with seven each on its side: at laptop scale there are forty"
+_NEARER = (
+    "from a start of σ = 0.1 and with free slopes within 1e-6 of a kink it had failed with 0.14 at 10^-100: what was "
+    f"left of the start, and units that steps leave beside their kink; the line is the same. Then {_FORTY}"
+)
+_SEEN = (
+    "the line is the first one; start, steps and kinks of its part were changed after M-f had been seen to fail; then "
+    f"{_FORTY}"
+)
+falls = partial(CLAIMS.add, figure="margin-falls")
+of_orders = partial(CLAIMS.add, parts=[*(f"rates-{order}" for order in RATES), DEEP_LINEAR], figure="rates")
+of_limit = partial(CLAIMS.add, parts=("stationary",), figure="kkt-residuals", hindsight=_SEEN)
+with_biases = partial(
+    CLAIMS.add,
+    source="Li 2024 talk, Margin Maximization (Chatterji, Long & Bartlett)",
+    parts=("biased",),
+    hindsight=_SEEN,
+)
 
 
-@CLAIMS.add(
+@falls(
     "M-c",
     "The smoothed normalised margin does not decrease after t0: the limit of its decreases as steps vanish.",
     "Theorem 4.1",
-    figure="margin-falls",
     hindsight=_SELDOM,
 )
 def monotone(frame: polars.DataFrame) -> Finding:
@@ -56,11 +77,10 @@ def monotone(frame: polars.DataFrame) -> Finding:
     return verdict(_where_steps_vanish(totals), below=_ROUNDING, within=POSITIVE, note=note)
 
 
-@CLAIMS.add(
+@falls(
     "M-c.deepest",
     "What it loses at any moment of what it had before vanishes with the steps.",
     "Theorem 4.1",
-    figure="margin-falls",
     hindsight=_ADDED,
 )
 def shallower(frame: polars.DataFrame) -> Finding:
@@ -80,9 +100,6 @@ def shallower(frame: polars.DataFrame) -> Finding:
     return verdict(table, below=0.1, within=POSITIVE, note=note)
 
 
-of_orders = partial(CLAIMS.add, parts=[*(f"rates-{order}" for order in RATES), DEEP_LINEAR], figure="rates")
-
-
 @of_orders(
     "M-c.orders",
     "Nor does that of networks with one, two, three and four layers, and of three linear ones.",
@@ -96,8 +113,19 @@ of_orders = partial(CLAIMS.add, parts=[*(f"rates-{order}" for order in RATES), D
     hindsight=_ADDED,
     key="deepest",
 )
-def monotone_orders(frame: polars.DataFrame, key: str = "total") -> Finding:
-    """Per seed the largest total decrease, or deepest fall, of the four depths and the linear ones."""
+@with_biases(
+    "M-r.margin",
+    "With biases everywhere, log(1/𝓛)/ρ² rises as a smoothed margin does.",
+    hindsight=f"{_SEEN}; and {_SELDOM}",
+)
+@with_biases(
+    "M-r.deepest",
+    "And at no moment does it lose more than a thousandth of what it had.",
+    hindsight=_ADDED,
+    key="deepest",
+)
+def falls_little(frame: polars.DataFrame, key: str = "total") -> Finding:
+    """Per seed the largest total decrease, or deepest fall, of the depths; with biases there is one, and L is 2."""
     down = _falls(frame, key, by=("seed", "part"))
     note = f"effect: {_OF_FALLS[key]}, worst depth; {by_value(down, 'part', form='{place}: {mean:.2g}')}"
     return verdict(down, over="max", below=1e-3, within=POSITIVE, note=note)
@@ -161,67 +189,35 @@ def both_margins(frame: polars.DataFrame) -> Finding:
     )
 
 
-def _rate(frame: polars.DataFrame, value: polars.Expr, theory: float, width: float, what: str) -> Finding:
-    table = with_time(against_loss(frame, by=["seed"]), frame, by=["seed"]).filter(
-        polars.col("log_time") > 20
-    )
-    found = slopes(table.with_columns(x=polars.col("log_time").log(), fitted=value), "x", "fitted")
+def rate(frame: polars.DataFrame, order: int, side: str) -> Finding:
+    """Per seed the slope of log 1/(t𝓛), or of log ρ^L, on log log t: in theory 2 − 2/L, or 1."""
+    table = with_time(against_loss(frame, by=["seed"]), frame, by=["seed"])
+    table = table.filter(polars.col("log_time") > 20).with_columns(x=polars.col("log_time").log())
+    what, theory, fitted = {
+        "loss": ("log 1/(t𝓛)", 2 - 2 / order, math.log(10) * polars.col("fallen") - polars.col("log_time")),
+        "norm": ("log ρ^L", 1.0, order * polars.col("norm").log()),
+    }[side]
     note = f"effect: slope of {what} on log log t from log t = 20 on; theory: {theory:g}"
-    return verdict(found, between=(theory - width, theory + width), note=note)
-
-
-_LEAPT = (
-    "with steps α/𝓛 from a usual start the exponents had been wrong: steps near the end lowered the loss by decades, "
-    "and the margin was still rising fivefold; equal falls of log 𝓛 from a small start came after"
-)
-
-
-def _add_rates(order: int) -> None:
-    parts, log = [f"rates-{order}"], math.log(10)
-    known = None if order == 1 else _LEAPT
-    add = partial(CLAIMS.add, parts=parts, figure="rates", hindsight=known)
-    loss = f"The loss of {order} layers falls like 1/(t (log t)^{2 - 2 / order:.3g})."
-
-    @add(f"M-e.loss-{order}", loss, "Theorem 4.3")
-    def loss_rate(frame: polars.DataFrame) -> Finding:
-        left = log * polars.col("fallen") - polars.col("log_time")
-        return _rate(frame, left, 2 - 2 / order, 0.25, "log 1/(t𝓛)")
-
-    @add(f"M-e.norm-{order}", f"The norm of {order} layers grows like (log t)^(1/{order}).", "Theorem 4.3")
-    def norm_rate(frame: polars.DataFrame) -> Finding:
-        return _rate(frame, order * polars.col("norm").log(), 1.0, 0.25, "log ρ^L")
+    found = slopes(table.with_columns(fitted=fitted), "x", "fitted")
+    return verdict(found, between=(theory - 0.25, theory + 0.25), note=note)
 
 
 for _order in RATES:
-    _add_rates(_order)
-
-
-_FORTY = "ten seeds, and ten others, had left M-f open with seven each on its side: at laptop scale there are forty"
-_NEARER = (
-    "from a start of σ = 0.1 and with free slopes within 1e-6 of a kink it had failed with 0.14 at 10^-100: what was "
-    f"left of the start, and units that steps leave beside their kink; the line is the same. Then {_FORTY}"
-)
-_SEEN = (
-    "the line is the first one; start, steps and kinks of its part were changed after M-f had been seen to fail; then "
-    f"{_FORTY}"
-)
-of_limit = partial(CLAIMS.add, parts=("stationary",), figure="kkt-residuals", hindsight=_SEEN)
-with_biases = partial(
-    CLAIMS.add,
-    source="Li 2024 talk, Margin Maximization (Chatterji, Long & Bartlett)",
-    parts=("biased",),
-    hindsight=_SEEN,
-)
+    _known = None if _order == 1 else _LEAPT
+    _add = partial(CLAIMS.add, parts=(f"rates-{_order}",), figure="rates", hindsight=_known, order=_order)
+    _loss = f"The loss of {_order} layers falls like 1/(t (log t)^{2 - 2 / _order:.3g})."
+    _add(f"M-e.loss-{_order}", _loss, "Theorem 4.3", side="loss")(rate)
+    _norm = f"The norm of {_order} layers grows like (log t)^(1/{_order})."
+    _add(f"M-e.norm-{_order}", _norm, "Theorem 4.3", side="norm")(rate)
 
 
 @of_limit("M-f", "The limit direction is a KKT point: stationarity.", "Theorem 4.4", hindsight=_NEARER)
 @of_limit("M-f.slack", "And complementary slackness.", "Theorem 4.4", hindsight=_NEARER, key="slackness")
+@with_biases("M-r.kkt", "With biases everywhere the limit direction is a KKT point, nearly.")
 def stationary(frame: polars.DataFrame, key: str = "residual") -> Finding:
     """Per seed the residual at the end, with the shortest steps; the start's is said beside it."""
-    last, start = (
-        smallest(after_training(frame, "kkt", key), "learning_rate"),
-        measured(frame, "kkt", key, step=0),
-    )
+    last = smallest(after_training(frame, "kkt", key), "learning_rate")
+    start = measured(frame, "kkt", key, step=0)
     note = f"effect: {key} at the end, with the shortest steps; at the start {mean(start['value']):.2g}"
     return verdict(last, below=_NEAR, note=note)
 
@@ -261,30 +257,6 @@ def direction_settles(frame: polars.DataFrame) -> Finding:
     trend = rank_correlation(turns, "fallen", "speed", by=["seed"])
     note = "effect: Spearman of the turn per unit of log log 1/𝓛 with log 1/𝓛"
     return verdict(trend, below=0.0, within=CORRELATION, note=note)
-
-
-@with_biases(
-    "M-r.margin",
-    "With biases everywhere, log(1/𝓛)/ρ² rises as a smoothed margin does.",
-    hindsight=f"{_SEEN}; and {_SELDOM}",
-)
-@with_biases(
-    "M-r.deepest",
-    "And at no moment does it lose more than a thousandth of what it had.",
-    hindsight=_ADDED,
-    key="deepest",
-)
-def biased_margin(frame: polars.DataFrame, key: str = "total") -> Finding:
-    """Per seed the total decrease of γ̃ with L = 2 over all steps after t0, or its deepest fall."""
-    note = f"effect: {_OF_FALLS[key]}, with L = 2"
-    return verdict(_falls(frame, key), below=1e-3, within=POSITIVE, note=note)
-
-
-@with_biases("M-r.kkt", "With biases everywhere the limit direction is a KKT point, nearly.")
-def biased_kkt(frame: polars.DataFrame) -> Finding:
-    """Per seed the residual at the end."""
-    last = after_training(frame, "kkt", "residual")
-    return verdict(last, below=_NEAR, within=SHARE, note="effect: stationarity residual at the end")
 
 
 def flow(frame: polars.DataFrame) -> polars.DataFrame:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import Any
 
 import altair
 import polars
@@ -20,16 +22,15 @@ __all__ = ["FIGURES"]
 
 FIGURES = Figures(parts=("monotone",))
 _CONDITIONS = {"residual": "stationarity", "slackness": "slackness", "misalignment": "1 − cos(θ, −∇𝓛)"}
-_LOSS = Axis("log₁₀ 1/𝓛", log=True)
+_THEORY = "theory's slope"
+by_loss = partial(LinePlot, x="fallen", x_axis=Axis("log₁₀ 1/𝓛", log=True))
 
 
 @FIGURES.add("smoothed-margin", "The smoothed margin after t0, for several lengths of a step")
 def smoothed(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """γ̃ against log₁₀ 1/𝓛."""
     table = against_loss(frame, by=["seed", "learning_rate"]).with_columns(value=polars.col("smoothed"))
-    return LinePlot(
-        x="fallen",
-        x_axis=_LOSS,
+    return by_loss(
         y="smoothed margin γ̃",
         colour="learning_rate",
         legend="length of a step",
@@ -58,9 +59,7 @@ def falls(frame: polars.DataFrame) -> altair.TopLevelMixin:
 def residuals(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Three conditions against log₁₀ 1/𝓛."""
     shown = stacked(flow(frame), _CONDITIONS, by=["seed", "fallen"]).filter(polars.col("value") > 0)
-    return LinePlot(
-        x="fallen",
-        x_axis=_LOSS,
+    return by_loss(
         y=Axis("residual", log=True),
         colour="curve",
         rules=[0.01],
@@ -70,12 +69,11 @@ def residuals(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 @FIGURES.add("direction", "The direction's path: how far it has turned", parts=("stationary",))
 def turning(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """The angle between the directions of two readings in a row, and that to the start's."""
+    """The angle between the directions of two readings in a row, and that to the start's, which the first turn is."""
     paths = {"since-last": "between two readings", "since-start": "from the start"}
-    shown = stacked(flow(frame), paths, by=["seed", "fallen"])
-    return LinePlot(
-        x="fallen",
-        x_axis=_LOSS,
+    later = polars.col("fallen") > polars.col("fallen").min().over("seed")
+    shown = stacked(flow(frame).filter(later), paths, by=["seed", "fallen"])
+    return by_loss(
         y=Axis("turn of θ/‖θ‖, radians", log=True),
         colour="curve",
         title="Two layers, shortest steps",
@@ -101,22 +99,10 @@ def rates(frame: polars.DataFrame) -> altair.TopLevelMixin:
     own = levelled(rows, "L", "curve").with_columns(x=polars.col("fallen").log())
     slope = polars.when(polars.col("curve") == panels["size"]).then(1.0).otherwise(2 - 2 / polars.col("L"))
     end, at = (polars.col(name).sort_by("x").tail(10).mean().over("L", "curve") for name in ("value", "x"))
-    line = own.with_columns(value=end + slope * (polars.col("x") - at), kind=polars.lit("theory's slope"))
-    both = polars.concat([own.with_columns(kind=polars.lit("measured")), line])
-    return LinePlot(
-        x="x",
-        x_axis=Axis("log log t"),
-        y=Axis("value"),
-        colour="L",
-        legend="layers L",
-        dash="kind",
-        dashes={"measured": [1, 0], "theory's slope": [4, 3]},
-        column="curve",
-        own_y=True,
-        interval=median_interval,
-        title="Steps of equal falls of log 𝓛",
-        size=(280, 220),
-    ).draw(both.sort("curve", "L", "x"))
+    line = own.with_columns(value=end + slope * (polars.col("x") - at))
+    title, axis = "Steps of equal falls of log 𝓛", Axis("log log t")
+    looks: Any = {"colour": "L", "legend": "layers L", "interval": median_interval, "title": title}
+    return _beside_theory(own, line, x="x", x_axis=axis, y="value", **looks)
 
 
 _NETWORKS = {
@@ -133,9 +119,8 @@ _NETWORKS = {
 )
 def all_margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """q_min and γ̄ over its last reading against log₁₀ 1/𝓛, a panel each; dashed: q_min = log 1/𝓛, a γ̄ that stands."""
-    table = against_loss(frame, by=["seed", "part"])
     last = polars.col("normalised").last().over("seed", "part")
-    table = table.with_columns(
+    table = against_loss(frame, by=["seed", "part"]).with_columns(
         network=polars.col("part").replace_strict(_NETWORKS),
         raw=polars.col("normalised") * polars.col("norm").pow(polars.col("order")),
         share=polars.col("normalised") / last,
@@ -144,26 +129,21 @@ def all_margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
     rows = stacked(table, panels, by=["seed", "network", "fallen"])
     own = levelled(rows.filter(polars.col("value") > 0), "network", "curve")
     at = own.select("fallen", "curve").unique().sort("curve", "fallen")
-    theory = (
-        polars.when(polars.col("curve") == panels["raw"])
-        .then(math.log(10) * polars.col("fallen"))
-        .otherwise(1.0)
-    )
-    line = at.with_columns(value=theory, network=polars.lit("theory's slope"), seed=own["seed"][0])
+    gap = math.log(10) * polars.col("fallen")
+    theory = polars.when(polars.col("curve") == panels["raw"]).then(gap).otherwise(1.0)
+    line = at.with_columns(value=theory, network=polars.lit(_THEORY), seed=own["seed"][0])
     line = line.cast({"seed": own["seed"].dtype}).select(own.columns)
-    both = polars.concat(
-        [own.with_columns(kind=polars.lit("measured")), line.with_columns(kind=polars.lit("theory"))]
-    )
-    return LinePlot(
-        x="fallen",
-        x_axis=_LOSS,
-        y=Axis("value", log=True),
-        colour="network",
-        colours=[*_NETWORKS.values(), "theory's slope"],
-        dash="kind",
-        dashes={"measured": [1, 0], "theory": [4, 3]},
-        column="curve",
-        own_y=True,
-        title="Margins as the loss falls",
-        size=(280, 220),
-    ).draw(both.sort("curve", "network", "fallen"))
+    looks: Any = {"colour": "network", "colours": [*_NETWORKS.values(), _THEORY], **by_loss.keywords}
+    return _beside_theory(own, line, y=Axis("value", log=True), title="Margins as the loss falls", **looks)
+
+
+def _beside_theory(
+    own: polars.DataFrame, line: polars.DataFrame, *, x: str, colour: str, **looks: Any
+) -> altair.TopLevelMixin:
+    """A panel for each ``curve``: what was measured, and dashed what theory says."""
+    kinds = {"measured": own, _THEORY: line}
+    both = polars.concat([table.with_columns(kind=polars.lit(kind)) for kind, table in kinds.items()])
+    panels: Any = {"column": "curve", "own_y": True, "size": (280, 220), "dash": "kind"}
+    dashes = {"measured": [1, 0], _THEORY: [4, 3]}
+    drawing = LinePlot(x=x, colour=colour, dashes=dashes, **panels, **looks)
+    return drawing.draw(both.sort("curve", colour, x))

@@ -25,42 +25,35 @@ of_path = partial(CLAIMS.add, source=_ROSSET, figure="l2-path")
 
 
 @CLAIMS.add("M-a", "Gradient descent on separable data converges in direction to the support vector machine.")
-def converges(frame: polars.DataFrame) -> Finding:
-    """Per seed the angle at the end over the angle where log t passes 10, the worse of the dimensions."""
-    late = angles_over_time(frame)
-    ends = late.group_by("seed", "d").agg(
-        value=polars.col("angle").last() / polars.col("angle").first(), last=polars.col("angle").last()
+@of_path("M-b", "So does the minimum of the L2-regularised loss as λ → 0.", path=True)
+def converges(frame: polars.DataFrame, path: bool = False) -> Finding:
+    """Per seed the angle at the end over that where log t passes 10, or at λ = 1e-3; the worse of the dimensions."""
+    angle, first = polars.col("angle"), "λ = 1e-3" if path else f"log t = {_LATE:g}"
+    ends = (
+        _angles(frame, path).group_by("seed", "d").agg(value=angle.last() / angle.first(), last=angle.last())
     )
     note = [
-        f"effect: angle at the end over the angle at log t = {_LATE:g}, larger of all d",
+        f"effect: angle at the end over the angle at {first}, larger of all d",
         f"mean angle at the end {mean(ends['last']):.2g} rad",
     ]
     return verdict(ends, over="max", below=0.5, within=POSITIVE, note=note)
 
 
 @CLAIMS.add("M-a.rate", "The angle falls like 1/log t.")
-def like_one_over_log(frame: polars.DataFrame) -> Finding:
-    """Per seed the exponent of the angle in log t, by least squares of logarithms, mean of the dimensions."""
-    found = slopes(angles_over_time(frame), "log_time", "angle", by=["seed", "d"], log=True)
-    note = f"effect: exponent of the angle in log t from log t = {_LATE:g} on; by d: {by_value(found, 'd')}"
+@of_path("M-b.rate", "Its angle falls like 1/log(1/λ).", path=True)
+def like_one_over_log(frame: polars.DataFrame, path: bool = False) -> Finding:
+    """Per seed the exponent of the angle in log t, or log 1/λ, by least squares of logarithms; mean of all d."""
+    found = slopes(_angles(frame, path), "x", "angle", by=["seed", "d"], log=True)
+    what = "log 1/λ below λ = 1e-2" if path else f"log t from log t = {_LATE:g} on"
+    note = f"effect: exponent of the angle in {what}; by d: {by_value(found, 'd')}"
     return verdict(found, between=(-1.25, -0.75), note=note)
 
 
-@of_path("M-b", "So does the minimum of the L2-regularised loss as λ → 0.")
-def path_converges(frame: polars.DataFrame) -> Finding:
-    """Per seed the angle at the smallest λ over that at the largest one below 1e-2, the worse of the dimensions."""
-    angle = polars.col("value").sort_by("fallen")
-    ends = path_angles(frame).group_by("seed", "d").agg(angle.last() / angle.first())
-    note = "effect: angle at the smallest λ over the angle at λ = 1e-3, larger of all d"
-    return verdict(ends, over="max", below=0.5, within=POSITIVE, note=note)
-
-
-@of_path("M-b.rate", "Its angle falls like 1/log(1/λ).")
-def path_rate(frame: polars.DataFrame) -> Finding:
-    """Per seed the exponent of the angle in log 1/λ, mean of the dimensions."""
-    found = slopes(path_angles(frame), "fallen", "value", by=["seed", "d"], log=True)
-    note = f"effect: exponent of the angle in log 1/λ below λ = 1e-2; by d: {by_value(found, 'd')}"
-    return verdict(found, between=(-1.25, -0.75), note=note)
+def _angles(frame: polars.DataFrame, path: bool) -> polars.DataFrame:
+    """The angle to the machine by ``x``: log t of gradient descent, or log₁₀ 1/λ along the L2 path."""
+    if path:
+        return path_angles(frame).rename({"fallen": "x", "value": "angle"})
+    return angles_over_time(frame).rename({"log_time": "x"})
 
 
 @CLAIMS.add(

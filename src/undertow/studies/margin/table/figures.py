@@ -8,9 +8,9 @@ import polars
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
-from undertow.studies.kit.readings import measured
+from undertow.studies.kit.readings import side_by_side, stacked
 from undertow.studies.kit.statements import Figures
-from undertow.studies.margin.curves_of_loss import SMALL_LOSS
+from undertow.studies.margin.curves_of_loss import SMALL_LOSS, against_loss
 from undertow.studies.margin.table.claims import TEST, margins_and_errors, models, radii_of_models
 
 __all__ = ["FIGURES"]
@@ -46,45 +46,40 @@ def margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
     "longest-margin", "Normalised margins of one network as its loss falls", parts=("longest",), so_far=True
 )
 @FIGURES.add("vgg-margin", "And of VGG16 on CIFAR-10, of order 14", parts=("vgg",))
+@FIGURES.add("vgg-margin-loss-based", "And by the loss-based rule", parts=("vgg-loss-based",), so_far=True)
 def longest_margin(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Margins relative to where every point was first classified, against log₁₀ 1/𝓛."""
     names = {"normalised": "q_min/ρ^L", "smoothed": "smoothed", "by-layers": "by the layers' norms"}
-    loss = measured(frame, "margins", "log10-loss").select("seed", "step", fallen=-polars.col("value"))
-    rows = measured(frame, "margins").filter(polars.col("key").is_in(list(names)))
-    late = loss.filter(polars.col("fallen") > 0.5)
-    shown = rows.join(late, on=["seed", "step"]).filter(polars.col("value") > 0)
-    value = polars.col("value") / polars.col("value").sort_by("step").first().over("seed", "key")
+    rows = stacked(against_loss(frame, by=["seed"], after=-0.5), names, by=["seed", "fallen"])
+    shown = rows.filter(polars.col("value") > 0)
     return LinePlot(
         x="fallen",
         x_axis=Axis("log₁₀ 1/𝓛", log=True),
         y=Axis("margin, relative to the first", log=True),
-        colour="kind",
+        colour="curve",
         colours=list(names.values()),
         title="Margins over their first reading",
-    ).draw(shown.with_columns(value=value, kind=polars.col("key").replace_strict(names)))
+    ).draw(shown.with_columns(polars.col("value") / polars.col("value").first().over("seed", "curve")))
 
 
 @FIGURES.add("both-rules", "Loss and margin against epochs by both rules", parts=tuple(_RULES), so_far=True)
 def both_rules(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """The talk's first figure: 𝓛 and, from each network's own t0 on, γ̄ over epochs that were kept."""
-    rows = measured(frame, "margins").filter(polars.col("key").is_in(list(_SHOWN)), polars.col("epoch") > 0)
-    loss = measured(frame, "margins", "log10-loss").select("trial", "step", loss="value")
-    fitted = (polars.col("key") == "log10-loss") | (polars.col("loss") < SMALL_LOSS)
-    shown = rows.join(loss, on=["trial", "step"]).filter(fitted)
-    shown = shown.with_columns(
-        rule=polars.col("part").replace_strict(_RULES), panel=polars.col("key").replace_strict(_SHOWN)
-    )
+    by = ["seed", "part", "step", "epoch"]
+    table = side_by_side(frame, "margins", by=by).filter(polars.col("epoch") > 0)
+    margin = polars.when(polars.col("log10-loss") < SMALL_LOSS).then(polars.col("normalised"))
+    shown = stacked(table.with_columns(normalised=margin), _SHOWN, by=by).drop_nulls("value")
     return LinePlot(
         x="epoch",
         x_axis=Axis("epochs kept", log=True),
-        y=Axis("value"),
+        y="value",
         colour="rule",
         colours=list(_RULES.values()),
-        column="panel",
+        column="curve",
         own_y=True,
         title="Loss and normalised margin",
         size=(280, 200),
-    ).draw(shown.sort("key", "epoch"))
+    ).draw(shown.with_columns(rule=polars.col("part").replace_strict(_RULES)).sort("curve", "epoch"))
 
 
 @FIGURES.add(

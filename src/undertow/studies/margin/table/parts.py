@@ -21,7 +21,7 @@ _SIZES = by_scale(
     dense=((16,), (32,), (1024,)),
     levels=((10.0, 20.0), (10.0, 15.0, 20.0, 100.0), (10.04, 15.12, 20.07)),
     last=((30.0,), (200.0,), (10.04, 15.12, 20.07, 120.01, 881.51)),
-    points=(2, 2, 50),
+    points=(2, 10, 50),
     attacked=(1, 20, 50),
     around=((), tuple(k / 20 for k in range(1, 16)), tuple(k / 5 for k in range(1, 16))),
     seeds=(6, 10, 6),
@@ -153,15 +153,16 @@ def adversarial(scale: Scale, variant: str) -> dict[str, Any]:
     }
 
 
-def vgg(scale: Scale, variant: str) -> dict[str, Any] | None:  # noqa: ARG001
-    """VGG16 with a bias in its first layer only, of order 14, on 5,000 pictures at the talk's constant rate."""
+def vgg(scale: Scale, variant: str, *, rate: str | None = None) -> dict[str, Any] | None:  # noqa: ARG001
+    """VGG16 with a bias in its first layer only, of order 14, on 5,000 pictures, by either of the talk's rules."""
     if scale != "paper":
         return None
     accuracy = {"name": "accuracy", "split": "test", "every": "end"}
     return {
         "data": {"name": "cifar10", "limit": 5000},
         "model": {"name": "vgg16"},
-        "training": {**_BATCHES, "learning_rate": 0.1, "epochs": 200, "loss": "cross-entropy"},
+        "training": {**_BATCHES, "learning_rate": 0.1, "epochs": 200, "loss": "cross-entropy"}
+        | ({"rate": rate} if rate else {}),
         "probe": {"measures": ["margins", accuracy], "every": "log"},
         "grid": {"seed": [0]},
     }
@@ -220,6 +221,7 @@ PARTS: dict[str, Part] = {
     "adversarial": adversarial,
     "longest": longest,
     "vgg": vgg,
+    "vgg-loss-based": partial(vgg, rate="loss-based"),
     "rule-loss-based": partial(rule, name="loss-based"),
     "rule-constant": partial(rule, name="constant"),
     "starts": starts,
