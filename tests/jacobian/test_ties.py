@@ -135,3 +135,12 @@ def test_what_is_chosen_otherwise_has_the_values_as_they_are(func: Any, argument
         assert found is not None
         for ours, theirs in zip(found, plain, strict=True):
             assert torch.equal(ours, theirs)
+
+
+def test_numbers_that_a_mask_has_taken_out_stay_out() -> None:
+    x = torch.tensor([[1.0, -torch.inf, 1.0]], dtype=torch.float64)
+    for upwards, place in ((False, 0), (True, 2)):
+        found = chosen_otherwise(torch.ops.aten.max.dim, (x, 1), {}, upwards=upwards)
+        assert found is not None
+        assert found[0].item() == 1
+        assert found[1].item() == place

@@ -77,7 +77,8 @@ def _tilted(given: Tensor, upwards: bool) -> Tensor:
     share = slope.remainder(1.0) - 0.5
     share = (share if upwards else -share).to(given.dtype)
     size, least = _TILTS[given.dtype] * torch.finfo(given.dtype).eps, torch.finfo(given.dtype).tiny ** 0.9
-    return given + (size * given.abs() + least) * share
+    # Infinities, as of masks, stay what they are.
+    return torch.where(given.isfinite(), given + (size * given.abs() + least) * share, given)
 
 
 def _argument(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -205,7 +206,10 @@ class PairGradients:
                 name: self.weights[name].expand(len(pairs), *self.weights[name].shape) for name in self._rest
             }
             leaves = {name: weight.clone().requires_grad_() for name, weight in copies.items()}
-            with torch.enable_grad():
+            with torch.enable_grad(), warnings.catch_warnings():
+                warnings.filterwarnings(
+                    "ignore", "There is a performance drop"
+                )  # nothing that a caller can change
                 total = vmap(self._margin)(leaves, *each).sum()
             found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
             rows = torch.cat(
