@@ -497,11 +497,9 @@ def test_the_embedding_of_tokens_may_be_the_decoders_too() -> None:
         head, tail = ut.split(net, "read", x=x, extras=extras)
     with torch.no_grad():
         assert torch.equal(head(tail(net.words(x))), net(x, written)["logits"][:, -1])
-    own = [
-        dense_norms(
-            lambda v, i=i: net.after(v, net.words(written[i : i + 1]))[:, -1],
-            net.words(x[i : i + 1]).detach(),
-        )
-        for i in range(3)
-    ]
+
+    def behind(index: int) -> Callable[[Tensor], Tensor]:
+        return lambda words: net.after(words, net.words(written[index : index + 1]))[:, -1]
+
+    own = [dense_norms(behind(index), net.words(x[index : index + 1]).detach()) for index in range(3)]
     torch.testing.assert_close(found.value, torch.cat(own))

@@ -46,7 +46,7 @@ def with_grouped_products(net: _M) -> _M:
             and not isinstance(module, nn.modules.conv._ConvNd)
             and not isinstance(module.forward, _Within)
         ):
-            module.forward = _Within(module.forward)  # type: ignore[method-assign]
+            module.forward = _Within(module.forward)
     return net
 
 

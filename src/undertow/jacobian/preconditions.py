@@ -101,7 +101,7 @@ def prepare(
                 f"x has dtype {x.dtype} but the network holds {other}: pass dtype=torch.float32 or "
                 "dtype=torch.float64 to measure a copy in that precision."
             )
-        f = with_grouped_products(copy.deepcopy(f).to(dtype))  # type: ignore[type-var,union-attr]
+        f = with_grouped_products(copy.deepcopy(f).to(dtype))  # type: ignore[union-attr]
     if not isinstance(f, nn.Module):
         return f, x
     if tokens or output is not None or extras:
