@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file, save_model
@@ -31,6 +32,9 @@ def tokens():
 
 def needs(width):
     return nn.Linear(width, 1)
+
+def breaks():
+    raise KeyError("weights")
 
 def rows():
     return nn.Sequential(nn.Linear(64, 6), nn.Tanh(), nn.Linear(6, 10))
@@ -69,6 +73,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for parameter in net.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator))
     x = torch.randn(20, 4, generator=generator)
+    rows = "".join(f"{a},{b},{-b},{a},{a > b}\n" for a, b in zip(range(20), range(20, 0, -1), strict=True))
+    (tmp_path / "table.csv").write_text("a,b,c,d,label\n" + rows)
+    np.savez(tmp_path / "words.npz", x=np.eye(4), y=np.array(["a", "b", "c", "d"]))
     save_file(net.state_dict(), tmp_path / "net.safetensors")
     save_file({"x": x, "y": net(x).argmax(1)}, tmp_path / "data.safetensors")
     return tmp_path
@@ -130,6 +137,12 @@ def test_random_inputs_and_decisions_in_place_of_labels(
         ({"--output": "logits"}, "--data does not fit"),
         ({"--data": "no-such-data"}, "no-such-data"),
         ({"--points": "0"}, "points must be 1 or more"),
+        ({"--model": "mine_to_measure:breaks"}, "fails when it is called: KeyError: 'weights'"),
+        ({"--data": "table.csv"}, "as --label NAME; did you mean 'label'?"),
+        ({"--data": "table.csv", "--label": "lable"}, "did you mean 'label'?"),
+        ({"--data": "random:4", "--label": "label"}, "--label is for tables"),
+        ({"--label": "label"}, "--label is for tables"),
+        ({"--data": "words.npz"}, "y does not hold numbers"),
     ],
 )
 def test_what_does_not_fit_is_a_sentence(
@@ -145,6 +158,28 @@ def test_what_does_not_fit_is_a_sentence(
         )
     assert call(words) == 2
     assert says in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_files_of_arrays_and_tables(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = load_file(place / "data.safetensors")
+    np.savez(place / "data.npz", x=held["x"].numpy().astype(">f8"), y=held["y"].numpy().astype(np.uint16))
+    found = []
+    for name in ("data.safetensors", "data.npz"):
+        assert call([*_USUAL[:-1], name, "--json", "--radii", "0"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["seams"] == found[1]["seams"]
+    assert found[1]["margins"]["share_right"] == 1.0
+    assert call([*_USUAL[:-1], "table.csv", "--label", "label", "--json", "--radii", "0"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert table["samples"] == 4
+    assert "a fifth of its rows" in table["notes"][0]
+
+
+def test_an_adapter_of_peft_is_told_from_a_network(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "lora").mkdir()
+    (place / "lora" / "adapter_config.json").write_text("{}")
+    assert call(["measure", "lora", "--data", "random:4"]) == 2
+    assert "merge_and_unload" in capsys.readouterr().err.replace("\n", "")
 
 
 def test_a_pickle_and_other_weights_are_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

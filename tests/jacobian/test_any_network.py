@@ -469,3 +469,37 @@ def test_scores_and_penalties_run_the_network_and_not_what_is_around_it(
 
     with pytest.raises(ModelError, match="sharded"):
         SCORES[what](nn.Sequential(FSDPModule(3, 5), nn.ReLU(), nn.Linear(5, 2)).eval(), x, y)
+
+
+class Translator(nn.Module):
+    """An encoder and a decoder with one embedding for both, as T5 has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(10, 4)
+        self.read, self.write, self.last = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 10)
+
+    def forward(self, x: Tensor, decoder_input_ids: Tensor) -> dict[str, Tensor]:
+        return {"logits": self.after(self.words(x), self.words(decoder_input_ids))}
+
+    def after(self, words: Tensor, written: Tensor) -> Tensor:
+        read: Tensor = self.read(words).tanh().mean(1, keepdim=True)
+        return self.last(self.write(written) * read)  # type: ignore[no-any-return]
+
+
+def test_the_embedding_of_tokens_may_be_the_decoders_too() -> None:
+    torch.manual_seed(0)
+    net, x, written = Translator().double().eval(), torch.randint(0, 10, (3, 5)), torch.randint(0, 10, (3, 5))
+    extras = {"decoder_input_ids": written}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MeasuredElsewhere)
+        found = ut.jacobian_norms(net, x, extras=extras)
+        head, tail = ut.split(net, "read", x=x, extras=extras)
+    with torch.no_grad():
+        assert torch.equal(head(tail(net.words(x))), net(x, written)["logits"][:, -1])
+
+    def behind(index: int) -> Callable[[Tensor], Tensor]:
+        return lambda words: net.after(words, net.words(written[index : index + 1]))[:, -1]
+
+    own = [dense_norms(behind(index), net.words(x[index : index + 1]).detach()) for index in range(3)]
+    torch.testing.assert_close(found.value, torch.cat(own))

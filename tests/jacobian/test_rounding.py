@@ -326,3 +326,37 @@ def test_and_norms_are_those_of_dense_jacobians_in_float64(method: Method) -> No
     if method == "krylov":
         warm = ut.jacobian_norms(net, x, method=method, rtol=1e-4, start=found)
         assert bool(((warm.value - truth).abs() <= warm.error).all())
+
+
+class ByDistance(nn.Module):
+    """Tokens see each other by logarithms of their distance, as T5's: log 16 / log 4 is 2 but for a rounding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heights = nn.Parameter(torch.randn(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        distance = torch.arange(1, x.shape[1] + 1)
+        bucket = (distance.float().log() / torch.tensor(4).log()).long()
+        return (x * self.heights[bucket]).cumsum(1).tanh()
+
+
+def test_what_is_made_of_integers_alone_is_not_moved() -> None:
+    torch.manual_seed(0)
+    net, x = ByDistance(), torch.randn(3, 80)
+    found = ut.jacobian_norms(net, x)
+    assert found.status.ok
+    precise = copy.deepcopy(net).double()
+    true = dense_norms(precise, x.double())
+    assert bool(((found.value - true).abs() <= found.error).all())
+
+
+def test_integers_that_numbers_are_written_into_are_no_longer_exact() -> None:
+    x, thirds = torch.tensor([1.0, 3.0]), torch.tensor([1.0, 2.0]) / 3
+    with Noise(torch.float32, x.device).mode():
+        counts = torch.arange(2) + torch.zeros(2)
+        assert torch.equal(counts, torch.tensor([0.0, 1.0]))
+        assert torch.equal(torch.arange(1, 3).float() / 3, thirds)
+        counts[1:].copy_(x[1:])
+        moved = counts + 1
+    assert moved.tolist() != [1.0, 4.0]

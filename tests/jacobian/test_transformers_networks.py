@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import warnings
 from typing import Any
@@ -190,6 +191,32 @@ def _compare(net: nn.Module, x: Tensor, extras: dict[str, Tensor], found: Tensor
 
         jacobian = torch.autograd.functional.jacobian(f, start).reshape(-1, start.numel())
         assert float(found[index]) == pytest.approx(float(torch.linalg.matrix_norm(jacobian, 2)), rel=1e-6)
+
+
+def test_a_mixture_of_experts_and_positions_in_buckets() -> None:
+    """Experts by grouped products, which PyTorch has in float32 alone; T5's buckets are logarithms cut to integers."""
+    transformers = pytest.importorskip("transformers")
+    experts = transformers.MixtralConfig(
+        **_SMALL, **_WORDS, num_key_value_heads=1, num_local_experts=4, pad_token_id=0, num_labels=3
+    )
+    buckets = transformers.T5Config(**_WORDS, d_model=16, d_kv=8, d_ff=24, num_layers=1, num_heads=2)
+    for name, config, output in (
+        ("MixtralForSequenceClassification", experts, None),
+        ("T5EncoderModel", buckets, lambda out: out.last_hidden_state[:, -1]),
+    ):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            net = getattr(transformers, name)(config).eval()
+            x = torch.randint(3, 30, (2, 24))
+        precise = copy.deepcopy(net).double()
+        if output is None:
+            precise.set_experts_implementation("eager")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MeasuredElsewhere)
+            found = ut.jacobian_norms(net, x, output=output)
+            true = ut.jacobian_norms(precise, x, output=output)
+        assert found.status.ok
+        assert bool(((found.value - true.value).abs() <= found.error + true.error).all())
 
 
 def test_a_network_with_low_rank_adapters() -> None:

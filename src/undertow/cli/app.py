@@ -224,6 +224,7 @@ def measure(
     *,
     model: str | None = None,
     data: str,
+    label: str | None = None,
     normalise: str | None = None,
     output: str | None = None,
     points: int = 32,
@@ -243,8 +244,11 @@ def measure(
     model: str
         package.module:function, which builds the network without arguments; it is imported, so it is code that runs.
     data: str
-        A name from `undertow data list`, a file (safetensors with x and y, CSV, NPZ), random:3x32x32 or tokens:16.
-        Other tensors of a safetensors file are given to arguments of their names, such as attention_mask.
+        A name from `undertow data list`, a file (safetensors or NPZ with x and maybe y, or a table: CSV, Parquet,
+        NPZ), random:3x32x32 or tokens:16. Other tensors beside x are given to arguments of their names, such as
+        attention_mask.
+    label: str
+        Of a table: the column that holds the classes.
     normalise: str
         What inputs were trained on: unit-norm, centred, mnist or standardised; by default they are taken as they are.
     output: str
@@ -272,6 +276,7 @@ def measure(
         checkpoint,
         model=model,
         data=data,
+        label=label,
         normalise=normalise,
         output=output,
         points=points,

@@ -76,6 +76,8 @@ def _built(model: str) -> nn.Module:
         module = importlib.import_module(place)
     except ImportError as error:
         raise ConfigError(f"--model: {place!r} cannot be imported from here ({error}).") from None
+    except Exception as error:  # whatever the user's own code may raise
+        raise ConfigError(f"--model: {place!r} fails when it is imported: {_told(error)}.") from error
     made: Any = getattr(module, name, None)
     if made is None:
         names = [each for each in vars(module) if not each.startswith("_")]
@@ -84,15 +86,27 @@ def _built(model: str) -> nn.Module:
         net = made if isinstance(made, nn.Module) else made()
     except TypeError as error:
         raise ConfigError(f"--model: {model} must take no arguments ({error}).") from None
+    except Exception as error:
+        raise ConfigError(f"--model: {model} fails when it is called: {_told(error)}.") from error
     if not isinstance(net, nn.Module):
         raise ConfigError(f"--model: {model} gives {type(net).__name__}, not a torch.nn.Module.")
     return net
+
+
+def _told(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}".rstrip(".: ") if lines else type(error).__name__
 
 
 def _from_folder(folder: Path, model: str | None) -> nn.Module:
     """The model of a folder with ``config.json`` and safetensors."""
     if model is not None:
         raise ConfigError("a folder of transformers says itself what model it holds: leave --model out.")
+    if (folder / "adapter_config.json").exists():
+        raise ConfigError(
+            f"{folder} holds an adapter of peft, which is no network by itself: PeftModel.from_pretrained(base, "
+            f"{str(folder)!r}).merge_and_unload().save_pretrained('merged'), and give that folder."
+        )
     try:
         config = json.loads(read_regular(folder / "config.json"))
         (architecture, *_) = config["architectures"]

@@ -61,6 +61,7 @@ def measure_checkpoint(
     *,
     model: str | None,
     data: str,
+    label: str | None,
     normalise: str | None,
     output: str | None,
     points: int,
@@ -76,7 +77,7 @@ def measure_checkpoint(
     net = network_from(checkpoint, model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MeasuredElsewhere)  # it is said with what is measured
-        given = samples_from(data, net, points=points, normalise=normalise, output=output)
+        given = samples_from(data, net, points=points, label=label, normalise=normalise, output=output)
     clock = _Clock(max(limit / 2, limit - (time.perf_counter() - begun)))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", MeasuredElsewhere)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import warnings
@@ -16,7 +17,7 @@ from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.extras import arguments_beside_x, rows_of_extras
 from undertow.core.outputs import OutputChoice, picked_output
 from undertow.core.plain_words import in_plain_words
-from undertow.core.token_inputs import embedding_of, last_tokens
+from undertow.core.token_inputs import LookUp, embedding_of, last_tokens
 
 __all__ = ["Adapted", "MeasuredElsewhere", "adapted", "named_rows"]
 
@@ -30,8 +31,8 @@ class MeasuredElsewhere(UserWarning):
 class Adapted(Enclosing):
     """``net`` for one batch of samples: with their rows of extras, one of its outputs, from an embedding on.
 
-    With ``entry``, the name of an embedding, the input is that module's output; the tokens themselves are still
-    given to the network, which may read lengths and positions off them.
+    With ``entry`` the input is what an embedding gives for the tokens; these are still given to the network, which may
+    read lengths and positions off them.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Adapted(Enclosing):
         output: OutputChoice = None,
         extras: Mapping[str, Any] | None = None,
         tokens: Tensor | None = None,
-        entry: str | None = None,
+        entry: LookUp | None = None,
         last: bool = False,
     ) -> None:
         super().__init__()
@@ -97,19 +98,21 @@ class Adapted(Enclosing):
         if self.entry is None:
             output = self.net(value, **extras)
         else:
-            module = dict(self.net.named_modules())[self.entry]
-            hook = module.register_forward_hook(lambda _module, _args, _output: value)
+            module, calls = dict(self.net.named_modules())[self.entry.name], itertools.count()
+            place = self.entry.call  # a decoder may look its own tokens up in the same embedding
+            hook = module.register_forward_hook(lambda *_: value if next(calls) == place else None)
             try:
                 output = self.net(rows[""], **extras)
             finally:
                 hook.remove()
         picked = picked_output(output, self.output)
-        return last_tokens(picked, extras.get("attention_mask")) if self.last else picked
+        mask = "decoder_attention_mask" if "decoder_input_ids" in extras else "attention_mask"
+        return last_tokens(picked, extras.get(mask)) if self.last else picked
 
     @property
     def space(self) -> str:
         """Where perturbations are measured: "" for the input itself, else the output of which module."""
-        return "" if self.entry is None else f"the output of {self.entry}"
+        return "" if self.entry is None else f"the output of {self.entry.name}"
 
 
 def _for_batch(rows: Tensor, count: int) -> Tensor:
@@ -174,14 +177,14 @@ def _from_embedding(
     made = Adapted(net, output=output, extras=extras, tokens=tokens, entry=entry)
     with torch.no_grad():
         logits = made.take(torch.zeros(1, dtype=torch.int64))(vectors[:1])
-    embedding = dict(net.named_modules())[entry]
+    embedding = dict(net.named_modules())[entry.name]
     words = getattr(embedding, "num_embeddings", None)
     if output is None and logits.dim() == 3 and logits.shape[-1] == words:
         made = Adapted(net, extras=extras, tokens=tokens, entry=entry, last=True)
     what = "the last token's logits, " if made.last else ""
     _tell(
-        f"x holds token ids, which have no derivative: measured is {what}from the output of {entry!r} on, so norms "
-        "and radii are in the units of that embedding."
+        f"x holds token ids, which have no derivative: measured is {what}from the output of {entry.name!r} on, so "
+        "norms and radii are in the units of that embedding."
     )
     return made, vectors
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
+from undertow.core.grouped_products import with_grouped_products
 from undertow.core.losses import Loss, labels_of_classes, prepare_labels
 from undertow.core.numbered_samples import given_beside, numbered
 from undertow.core.outputs import OutputChoice, returning
@@ -47,7 +48,7 @@ def double_copy(net: nn.Module, dtype: torch.dtype = torch.float64) -> nn.Module
         )
     net = unwrapped(net)
     with as_written(net.modules()):
-        return copy.deepcopy(net).to(dtype).eval().requires_grad_(False)
+        return with_grouped_products(copy.deepcopy(net).to(dtype).eval().requires_grad_(False))
 
 
 def in_double(net: nn.Module) -> nn.Module:

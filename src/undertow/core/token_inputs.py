@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
 
-__all__ = ["embedding_of", "last_tokens"]
+__all__ = ["LookUp", "embedding_of", "last_tokens"]
 
 _NO_DERIVATIVE = (
     "x has dtype {dtype}, which has no derivative: pass x.float(). (Where x are token ids, no nn.Embedding of the "
@@ -18,19 +19,28 @@ _NO_DERIVATIVE = (
 )
 
 
-def embedding_of(net: nn.Module, tokens: Tensor, extras: dict[str, Any]) -> tuple[str, Tensor]:
-    """The name of the embedding that looks ``tokens`` up, and the vectors (N, length, width) that it gives.
+class LookUp(NamedTuple):
+    """Where a network's tokens become vectors: the name of an embedding, and which of its calls in a pass."""
+
+    name: str
+    call: int
+
+
+def embedding_of(net: nn.Module, tokens: Tensor, extras: dict[str, Any]) -> tuple[LookUp, Tensor]:
+    """The embedding that looks ``tokens`` up, which may be a decoder's too, and the vectors (N, length, width).
 
     >>> net = nn.Sequential(nn.Embedding(5, 2), nn.Flatten(), nn.Linear(6, 1))
-    >>> name, vectors = embedding_of(net, torch.tensor([[0, 1, 2]]), {})
-    >>> name, vectors.shape
-    ('0', torch.Size([1, 3, 2]))
+    >>> found, vectors = embedding_of(net, torch.tensor([[0, 1, 2]]), {})
+    >>> found, vectors.shape
+    (LookUp(name='0', call=0), torch.Size([1, 3, 2]))
     """
-    found: dict[str, list[Tensor]] = {}
+    found: dict[str, list[tuple[int, Tensor]]] = {}
+    calls: Counter[str] = Counter()
 
     def note(name: str) -> Callable[[nn.Module, tuple[Any, ...], Any], None]:
         def hook(_module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             looked_up = args[0] if args else None
+            calls[name] += 1
             if (
                 isinstance(looked_up, Tensor)
                 and isinstance(output, Tensor)
@@ -38,7 +48,7 @@ def embedding_of(net: nn.Module, tokens: Tensor, extras: dict[str, Any]) -> tupl
                 and len(looked_up) == len(tokens)
                 and torch.equal(looked_up.reshape(tokens.shape), tokens)
             ):
-                found.setdefault(name, []).append(output.detach())
+                found.setdefault(name, []).append((calls[name] - 1, output.detach()))
 
         return hook
 
@@ -60,7 +70,8 @@ def embedding_of(net: nn.Module, tokens: Tensor, extras: dict[str, Any]) -> tupl
     # where they become vectors. It finishes first.
     for name, outputs in found.items():
         if len(outputs) == 1:
-            return name, outputs[0]
+            ((call, vectors),) = outputs
+            return LookUp(name, call), vectors
     if found:
         name = next(iter(found))
         raise InputError(

@@ -25,6 +25,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.func import functional_call
 
 from undertow.core.errors import InputError
+from undertow.core.grouped_products import GroupedProducts
 from undertow.core.members import over_members
 from undertow.curvature.chosen_parameters import ChosenParameters
 from undertow.curvature.dense_products import DenseNetwork
@@ -179,7 +180,7 @@ class CurvatureProducts:
         if self._dense is not None:
             return self._dense_product(x, total)
         without = _without_cudnn_recurrence(self.networks[0])
-        with torch.enable_grad(), self._arithmetic(), without, PlainDerivatives():
+        with torch.enable_grad(), self._arithmetic(), without, PlainDerivatives(), GroupedProducts():
             outputs = self._outputs(x)
             recorded = recorded_hessian if self.matrix == "hessian" else recorded_gauss_newton
             product = recorded(outputs, total, self._leaves)

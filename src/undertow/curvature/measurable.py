@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
+from undertow.core.grouped_products import GroupedProducts
 from undertow.core.members import first_unlike
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.preconditions import refuse_train_mode
@@ -89,7 +90,7 @@ def check_samples(net: nn.Module, x: Tensor, y: Tensor, dtype: torch.dtype) -> T
         found: Tensor = torch.func.functional_call(net, state, (samples.clone(),))
         return found
 
-    with torch.no_grad():
+    with torch.no_grad(), GroupedProducts():
         outputs = call(few)
         if not isinstance(outputs, Tensor):
             raise ModelError(

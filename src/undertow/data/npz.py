@@ -32,8 +32,8 @@ _MOST_ARRAYS = 10_000
 _LEAST_ITEM = 4  # bytes: what an entry takes once it is a float32
 
 
-def read_npz(content: bytes, name: str) -> dict[str, NDArray[Any]]:
-    """Every array of one or two axes in an NPZ file; others are passed over unread.
+def read_npz(content: bytes, name: str, *, axes: int = 2) -> dict[str, NDArray[Any]]:
+    """Every array of one to so many axes in an NPZ file; others are passed over unread.
 
     >>> stream = io.BytesIO()
     >>> np.savez(stream, X=np.eye(2), y=np.array([0, 1]))
@@ -57,7 +57,7 @@ def read_npz(content: bytes, name: str) -> dict[str, NDArray[Any]]:
                     )
                 with archive.open(entry) as file:
                     shape, fortran, dtype = _header(file)
-                    if len(shape) not in (1, 2) or dtype.kind not in _KINDS:
+                    if not 1 <= len(shape) <= axes or dtype.kind not in _KINDS:
                         continue
                     left -= math.prod(shape) * max(dtype.itemsize, _LEAST_ITEM)
                     if left < 0:

@@ -36,7 +36,8 @@ def chooses(f: Callable[[Tensor], Any], x: Tensor) -> bool:
     """
     with torch.no_grad(), _Looking() as looking:
         f(x.clone())
-    return looking.found
+    found: bool = looking.found
+    return found
 
 
 def chosen_otherwise(
@@ -69,15 +70,17 @@ def chosen_otherwise(
 
 
 def _tilted(given: Tensor, upwards: bool) -> Tensor:
-    """The numbers moved by roundings that depend on their places, zeros by next to nothing."""
+    """The numbers moved by roundings that depend on their places; zeros stay zeros."""
     slope = torch.zeros((), dtype=torch.float64, device=given.device)
     for axis, step in zip(range(min(given.dim() - 1, len(_STEPS)) or 1), _STEPS, strict=False):
         places = torch.arange(given.shape[-1 - axis], dtype=torch.float64, device=given.device)
         slope = slope + (places * step).view(-1, *[1] * axis)
     share = slope.remainder(1.0) - 0.5
     share = (share if upwards else -share).to(given.dtype)
-    size, least = _TILTS[given.dtype] * torch.finfo(given.dtype).eps, torch.finfo(given.dtype).tiny ** 0.9
-    return given + (size * given.abs() + least) * share
+    size = _TILTS[given.dtype] * torch.finfo(given.dtype).eps
+    # Infinities, as of masks, stay what they are. Zeros that tie are mostly ReLUs at rest, whose slope is taken to be
+    # autograd's too; told apart, every head behind a ReLU and before its max-pooling would be one without a bound.
+    return torch.where(given.isfinite(), given + size * given.abs() * share, given)
 
 
 def _argument(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:

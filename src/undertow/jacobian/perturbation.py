@@ -5,12 +5,15 @@ operations' results changed at random by a little more than that operation may e
 does show it, whatever the network is made of: where layers cancel, where a softmax or a sigmoid is so saturated that
 its slope is a difference of rounded numbers, where a hundred layers pass an error on. Where a maximum ties, one draw of
 noise takes the first of those that tie and the next one the last (:mod:`undertow.jacobian.choices`).
+
+Integers are exact, and so is what is made of them alone: counts of tokens, distances between positions. A count that is
+one rounding short of 3 is 2 as soon as it becomes an integer again, in a network that nobody wrote.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -101,8 +104,24 @@ class _Perturbing(EveryOperation):  # type: ignore[no-untyped-call]
     def __init__(self, noise: Noise) -> None:
         super().__init__()
         self.noise = noise
+        self._exact: set[int] = set()  # memory of floating numbers that are made of integers
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        exact = all(map(self._is_exact, _tensors((*args, *kwargs.values()))))
+        found = self._called(func, args, kwargs, exact=exact)
+        written = [*_tensors((found,))]
+        if func._schema.is_mutable:
+            written += _tensors((*args[:1], kwargs.get("out")))
+        memory = {each.untyped_storage().data_ptr() for each in written if _is_real(each)} - {0}
+        self._exact = self._exact | memory if exact else self._exact - memory
+        return found
+
+    def _is_exact(self, tensor: Tensor) -> bool:
+        return not _is_real(tensor) or tensor.untyped_storage().data_ptr() in self._exact
+
+    def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, exact: bool) -> Any:
+        if exact:
+            return func(*args, **kwargs)
         found = chosen_otherwise(func, args, kwargs, upwards=self.noise.upwards) or func(*args, **kwargs)
         name = func.__name__.split(".")[0]
         if name in _UNTOUCHED and not self._is_rounded(found):
@@ -131,3 +150,15 @@ class _Perturbing(EveryOperation):  # type: ignore[no-untyped-call]
             )
         # A view shows numbers that another operation computed; what was computed in place is perturbed in place.
         return self.noise.onto(result) if told.alias_info.is_write else result
+
+
+def _is_real(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    for each in values:
+        if isinstance(each, Tensor):
+            yield each
+        elif isinstance(each, list | tuple):
+            yield from _tensors(each)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from undertow.core.every_operation import EveryOperation
+from undertow.core.grouped_products import with_grouped_products
 
 __all__ = ["Promoting", "double_of"]
 
@@ -70,6 +71,6 @@ def double_of(f: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     if not isinstance(f, nn.Module):
         return f
     try:
-        return copy.deepcopy(f).double()
+        return with_grouped_products(copy.deepcopy(f).double())
     except Exception:  # whatever a network's own __deepcopy__ or a held generator may raise
         return f

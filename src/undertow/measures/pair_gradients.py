@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -200,7 +201,10 @@ class PairGradients:
                 name: self.weights[name].expand(len(pairs), *self.weights[name].shape) for name in self._rest
             }
             leaves = {name: weight.clone().requires_grad_() for name, weight in copies.items()}
-            with torch.enable_grad():
+            with torch.enable_grad(), warnings.catch_warnings():
+                warnings.filterwarnings(
+                    "ignore", "There is a performance drop"
+                )  # nothing that a caller can change
                 total = vmap(self._margin)(leaves, *each).sum()
             found = gradients_of(total, list(leaves.values()))
             rows = torch.cat([each.reshape(len(pairs), -1) for each in found], 1)

@@ -18,6 +18,7 @@ from torch import Tensor
 from undertow.adversary.attacks.search import Search
 from undertow.adversary.classifier import Classifier
 from undertow.adversary.scorer import margins_of
+from undertow.core.grouped_products import with_grouped_products
 
 __all__ = ["rounded_radii"]
 
@@ -65,7 +66,7 @@ def _in_float64(classifier: Classifier, search: Search, x: Tensor) -> Margins:
     if search.scores.dtype == torch.float64 or not classifier.modules:
         return _executed(search)
     try:
-        twins = [copy.deepcopy(net).double().eval() for net in classifier.modules]
+        twins = [with_grouped_products(copy.deepcopy(net).double().eval()) for net in classifier.modules]
         twin = replace(classifier, net=twins[0] if callable(classifier.net) else twins)
         with twin.scoring(x[:1].double(), check=False) as scorer:
 
