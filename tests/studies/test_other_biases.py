@@ -179,13 +179,12 @@ def test_low_rank_is_learned_step_by_step_or_at_once(deeper: bool, expected: Ver
 def test_an_advantage_with_few_entries_is_compared_with_that_with_many(
     with_many: float, expected: Verdict
 ) -> None:
-    parts = [
-        completion_records(
-            lambda *_: 1.0, error=lambda _, error=error: error, rank=lambda _: 2.0
-        ).with_columns(part=polars.lit(part))
-        for part, error in (("completion", 0.03), ("completion-many", with_many))
-    ]
-    found = CLAIMS["B-m.many"](polars.concat(parts))
+    def part(name: str, error: float) -> polars.DataFrame:
+        records = completion_records(lambda *_: 1.0, error=lambda _: error, rank=lambda _: 2.0)
+        return records.with_columns(part=polars.lit(name))
+
+    frame = polars.concat([part("completion", 0.03), part("completion-many", with_many)])
+    found = CLAIMS["B-m.many"](frame)
     assert found.verdict is expected
     assert found.effect == pytest.approx(math.log10(with_many / 0.03))
 

@@ -20,6 +20,7 @@ BESIDE: Mapping[str, tuple[tuple[str, str], ...]] = {
     "energy": ((_PROFILE, "energy"), (_SEAM, "activation1:energy")),
     "co-correlation ϱ": ((_PROFILE, "co-correlation"), (_SEAM, "activation1:co_correlation")),
     "stable rank of the first layer": (("stable-rank", "hidden1.weight"),),
+    "stable rank of the second layer": (("stable-rank", "hidden2.weight"),),
     "smallest margin / ∏‖W‖": ((_PROFILE, "margin"),),
     "attacked L2 radius": ((_PROFILE, "attacked:2"),),
     "proved L2 radius": ((_PROFILE, "certified:2"),),
@@ -28,13 +29,13 @@ BESIDE: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 
 def read_beside(frame: polars.DataFrame) -> dict[str, polars.DataFrame]:
-    """Of every panel the records that there are."""
+    """Of every panel the records that there are; a first layer of one input has rank 1, and no panel."""
     pair = polars.struct("measure", "key")
     found = {
         name: frame.filter(pair.is_in([{"measure": measure, "key": key} for measure, key in places]))
         for name, places in BESIDE.items()
     }
-    return {name: table for name, table in found.items() if not table.is_empty()}
+    return {name: table for name, table in found.items() if table["value"].round(6).n_unique() > 1}
 
 
 def through_training(
