@@ -11,8 +11,9 @@ import polars
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.exact_tests import median_interval
+from undertow.studies.kit.readings import measured
 
-__all__ = ["BESIDE", "STEPS", "read_beside", "through_training"]
+__all__ = ["BESIDE", "STEPS", "along_the_loss", "read_beside", "through_training"]
 
 STEPS = Axis("step", log=True)
 _PROFILE, _SEAM = "robustness-profile", "collaboration"
@@ -72,3 +73,13 @@ def through_training(
         size=(220, 150),
         **looks,
     ).draw(polars.concat(tables))
+
+
+def along_the_loss(
+    frame: polars.DataFrame, panels: Mapping[str, polars.DataFrame], **looks: Any
+) -> altair.TopLevelMixin:
+    """The same of networks that are read at every half decade of the loss, and so compared at equal loss."""
+    by, half_decades = ["trial", "step"], (-2 * polars.col("value")).floor() / 2
+    passed = measured(frame, "loss", "log10").select(*by, passed=half_decades)
+    tables = {name: table.join(passed, on=by) for name, table in panels.items()}
+    return through_training(tables, along="passed", x=Axis("−log₁₀ loss", ticks="data"), points=True, **looks)
