@@ -14,6 +14,7 @@ import pytest
 from undertow.core.errors import InputError
 from undertow.studies.kit.claim import Verdict
 from undertow.studies.other_biases import STUDY
+from undertow.studies.other_biases.beside import read_beside
 from undertow.theory.incremental_learning import growth_of_singular_value, half_time
 
 CLAIMS = {claim.id: claim.test for claim in STUDY.claims}
@@ -179,15 +180,30 @@ def test_low_rank_is_learned_step_by_step_or_at_once(deeper: bool, expected: Ver
 def test_an_advantage_with_few_entries_is_compared_with_that_with_many(
     with_many: float, expected: Verdict
 ) -> None:
-    parts = [
-        completion_records(
-            lambda *_: 1.0, error=lambda _, error=error: error, rank=lambda _: 2.0
-        ).with_columns(part=polars.lit(part))
-        for part, error in (("completion", 0.03), ("completion-many", with_many))
-    ]
-    found = CLAIMS["B-m.many"](polars.concat(parts))
+    def part(name: str, error: float) -> polars.DataFrame:
+        records = completion_records(lambda *_: 1.0, error=lambda _: error, rank=lambda _: 2.0)
+        return records.with_columns(part=polars.lit(name))
+
+    frame = polars.concat([part("completion", 0.03), part("completion-many", with_many)])
+    found = CLAIMS["B-m.many"](frame)
     assert found.verdict is expected
     assert found.effect == pytest.approx(math.log10(with_many / 0.03))
+
+
+def test_beside_a_bias_stands_what_was_read_and_varies() -> None:
+    rows = [
+        {"seed": 0, "step": step, "measure": measure, "key": key, "value": value}
+        for step in (0, 10)
+        for measure, key, value in (
+            ("collaboration", "activation1:energy", 1.0 + step),
+            ("collaboration", "activation1:co_correlation", 0.5 + step / 100),
+            ("stable-rank", "hidden1.weight", 1.0),  # of one input: nothing to be seen
+            ("stable-rank", "hidden2.weight", 9.0 - step / 10),
+        )
+    ]
+    found = read_beside(polars.DataFrame(rows))
+    assert list(found) == ["energy", "co-correlation ϱ", "stable rank of the second layer"]
+    assert found["energy"]["value"].to_list() == [1.0, 11.0]
 
 
 def test_products_that_have_not_fitted_say_nothing() -> None:

@@ -39,7 +39,7 @@ class FourierSumData(WithLaterOptions, DrawnData):
     def draw(self, n: int, seed: int, *, like: Dataset | None) -> Dataset:
         phases = None if like is None else like.details["phases"]
         between = like is not None
-        noisy = self.noise_frequency is not None and not between
+        k, amplitude = self.noise_frequency, self.noise_amplitude
         return fourier_sum(
             n=n,
             frequencies=self.frequencies,
@@ -48,7 +48,7 @@ class FourierSumData(WithLaterOptions, DrawnData):
             phases=phases,
             offset=0.5 if between else 0.0,
             stretch=self.stretch,
-            noise=(self.noise_frequency, self.noise_amplitude) if noisy else None,
+            noise=None if between or k is None or amplitude is None else (k, amplitude),
         )
 
     def least_shape(self) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
+    "HALF_DECADES",
     "after_training_on_test",
     "down_log_loss",
     "fully_connected",
@@ -14,6 +15,9 @@ __all__ = [
     "smoothness_beside",
     "two_layer",
 ]
+
+HALF_DECADES = "0.5 decades"
+"""When networks are read that are compared at equal loss."""
 
 
 def two_layer(width: int, std: float, *, bias_std: float | None = None, **more: Any) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import polars
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.studies.kit.exact_tests import median_interval
+from undertow.studies.kit.readings import measured
 
-__all__ = ["BESIDE", "STEPS", "read_beside", "through_training"]
+__all__ = ["BESIDE", "STEPS", "along_the_loss", "read_beside", "through_training"]
 
 STEPS = Axis("step", log=True)
 _PROFILE, _SEAM = "robustness-profile", "collaboration"
@@ -20,6 +21,7 @@ BESIDE: Mapping[str, tuple[tuple[str, str], ...]] = {
     "energy": ((_PROFILE, "energy"), (_SEAM, "activation1:energy")),
     "co-correlation ϱ": ((_PROFILE, "co-correlation"), (_SEAM, "activation1:co_correlation")),
     "stable rank of the first layer": (("stable-rank", "hidden1.weight"),),
+    "stable rank of the second layer": (("stable-rank", "hidden2.weight"),),
     "smallest margin / ∏‖W‖": ((_PROFILE, "margin"),),
     "attacked L2 radius": ((_PROFILE, "attacked:2"),),
     "proved L2 radius": ((_PROFILE, "certified:2"),),
@@ -28,13 +30,13 @@ BESIDE: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 
 def read_beside(frame: polars.DataFrame) -> dict[str, polars.DataFrame]:
-    """Of every panel the records that there are."""
+    """Of every panel the records that there are; a first layer of one input has rank 1, and no panel."""
     pair = polars.struct("measure", "key")
     found = {
         name: frame.filter(pair.is_in([{"measure": measure, "key": key} for measure, key in places]))
         for name, places in BESIDE.items()
     }
-    return {name: table for name, table in found.items() if not table.is_empty()}
+    return {name: table for name, table in found.items() if table["value"].round(6).n_unique() > 1}
 
 
 def through_training(
@@ -71,3 +73,13 @@ def through_training(
         size=(220, 150),
         **looks,
     ).draw(polars.concat(tables))
+
+
+def along_the_loss(
+    frame: polars.DataFrame, panels: Mapping[str, polars.DataFrame], **looks: Any
+) -> altair.TopLevelMixin:
+    """The same of networks that are read at every half decade of the loss, and so compared at equal loss."""
+    by, half_decades = ["trial", "step"], (-2 * polars.col("value")).floor() / 2
+    passed = measured(frame, "loss", "log10").select(*by, passed=half_decades)
+    tables = {name: table.join(passed, on=by) for name, table in panels.items()}
+    return through_training(tables, along="passed", x=Axis("−log₁₀ loss", ticks="data"), points=True, **looks)

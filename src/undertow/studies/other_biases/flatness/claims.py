@@ -12,9 +12,8 @@ from undertow.studies.kit.statements import Claims
 __all__ = ["CLAIMS", "FITTED", "traces"]
 
 FITTED = 0.05
-_EQUAL = (
-    -1.4
-)  # log₁₀ of the loss, of networks that are to stop at −1.5; one that did not get there decides nothing
+# log₁₀ of the loss, of networks that are to stop at −1.5; one that did not get there decides nothing
+_EQUAL = -1.4
 _SOURCE = "Li 2024 (talk); Blanc et al. 2020; Damian, Ma & Lee 2021"
 _SEEN = (
     "with a fifth of the rate the claims about traces failed and that about radii was undecided; other inputs and "

@@ -9,7 +9,7 @@ from undertow.drawing.axis import Axis
 from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.readings import after_training, measured
 from undertow.studies.kit.statements import Figures
-from undertow.studies.other_biases.beside import read_beside, through_training
+from undertow.studies.other_biases.beside import along_the_loss, read_beside, through_training
 from undertow.studies.other_biases.flatness.claims import traces
 from undertow.studies.other_biases.sharpness.figures import EDGE
 
@@ -38,18 +38,9 @@ def at_equal_loss(frame: polars.DataFrame) -> altair.TopLevelMixin:
 @FIGURES.add("edge-radius-through", "Sharpness and what is read beside it on the way to one loss, by rate")
 def on_the_way(frame: polars.DataFrame) -> altair.TopLevelMixin:
     """Networks at equal loss, at every half decade of it."""
-    by, loss = ["trial", "step"], measured(frame, "loss", "log10")
-    level = loss.select(*by, level=(2 * polars.col("value")).ceil() / 2)  # what has just been passed
     panels = {"sharpness": measured(frame, "sharpness", ""), **read_beside(frame)}
-    return through_training(
-        {name: table.join(level, on=by) for name, table in panels.items()},
-        title="Networks of one start and several rates, square loss",
-        colour="rate",
-        named=EDGE,
-        along="level",
-        x=Axis("log₁₀ loss", ticks="data"),
-        points=True,
-    )
+    what = "Networks of one start and several rates, square loss"
+    return along_the_loss(frame, panels, title=what, colour="rate", named=EDGE)
 
 
 @FIGURES.add(

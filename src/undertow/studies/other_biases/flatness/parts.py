@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
-from undertow.studies.kit.settings import gradient_descent, robustness_beside
+from undertow.studies.kit.settings import HALF_DECADES, gradient_descent, robustness_beside
 from undertow.studies.kit.study import Part, Scale
 from undertow.studies.other_biases.sharpness.parts import IMAGES, image_network, rates_of, sharpness_and_loss
 
 __all__ = ["PARTS"]
 
-_HALVES = "0.5 decades"  # of the loss, at which networks are compared
 _SIZES = by_scale(
     thresholds=((30, 5, 2.5), (30, 6, 3), (240, 120, 60)),
     epochs=(1000, 6000, 40000),
     loss=(-1.5, -1.5, -1.5),
     count=(1, 20, 20),
-    beside_every=("end", _HALVES, _HALVES),
+    beside_every=("end", HALF_DECADES, HALF_DECADES),
     noisy_count=(1, 10, 20),
     certify=(False, True, True),
     noisy_n=(20, 40, 1000),
@@ -39,7 +38,7 @@ def equal_loss(scale: Scale) -> dict[str, Any]:
     """
     size = _SIZES[scale]
     rates = rates_of(size.thresholds)
-    measures = sharpness_and_loss("square", every=_HALVES, loss_every=_HALVES)
+    measures = sharpness_and_loss("square", every=HALF_DECADES, loss_every=HALF_DECADES)
     beside = robustness_beside("activation1", count=size.count, every=size.beside_every, certify=size.certify)
     return {
         **image_network(scale),

@@ -60,11 +60,9 @@ def target_spared(frame: polars.DataFrame) -> Finding:
     curves = measured(frame, "loss@test", "mean").sort("step").group_by(network)
     table = curves.agg(last=polars.col("value").last(), value=polars.col("value").min())
     ranks = rank_correlation(table, "noise_frequency", "value", by=["seed"])
-    means = [
-        f"{word} by k: {by_value(table, 'noise_frequency', value=name, form='{place}: {mean:.3g}')}"
-        for word, name in (("least", "value"), ("last", "last"))
-    ]
-    note = ("effect: Spearman of the noise's frequency and least loss", *means)
+    least = by_value(table, "noise_frequency", form="{place}: {mean:.3g}")
+    last = by_value(table, "noise_frequency", value="last", form="{place}: {mean:.3g}")
+    note = ("effect: Spearman of noise's frequency and least loss", f"least by k: {least}", f"last: {last}")
     return verdict(ranks, below=0.0, within=CORRELATION, note=note)
 
 

@@ -14,11 +14,8 @@ from undertow.studies.kit.statements import Claims, PublishedNumbers
 
 __all__ = ["CLAIMS", "FITTED", "GENERALISES", "HALF", "ON_IMAGES", "PUBLISHED", "jumps"]
 
-_AXES, step, value = (
-    ["weight_decay", "gain", "learning_rate", "seed"],
-    polars.col("step"),
-    polars.col("value"),
-)
+_AXES = ["weight_decay", "gain", "learning_rate", "seed"]
+step, value = polars.col("step"), polars.col("value")
 FITTED, GENERALISES, ON_IMAGES, HALF, LONG_AFTER = 0.99, 0.9, 0.8, 0.5, 3.0
 CLAIMS = Claims("Power et al. 2022; Liu et al. 2023", parts=("grokking",), figure="grokking")
 about_delay = partial(CLAIMS.add, source="Liu et al. 2023; Lyu et al. 2024", figure="grokking-delay")

@@ -118,7 +118,7 @@ def by_start(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 _ACCURACY = {"accuracy on the others": ("late-generalisation", "unseen")}
 _WEIGHTS = {
-    "smallest margin seen / ∏‖W‖": ("late-generalisation", "margin"),
+    "smallest margin / ∏‖W‖": ("late-generalisation", "margin"),
     "share of power at one frequency": ("late-generalisation", "frequency"),
 }
 _RADII = {
@@ -155,7 +155,8 @@ def through(
     frame: polars.DataFrame, readings: Mapping[str, tuple[str, str]], title: str = "Addition mod p"
 ) -> altair.TopLevelMixin:
     """A panel for each reading over training."""
-    panels = {name: measured(frame, *reading) for name, reading in readings.items()} | read_beside(frame)
+    first = {name: measured(frame, *reading) for name, reading in readings.items()}
+    panels = {**first, **read_beside(frame), **first}  # a margin over all points rather than over few
     named = {name: _setting(table) for name, table in panels.items()}
     colours = next(iter(named.values()))["setting"].unique(maintain_order=True).to_list()
     return through_training(named, title=title, colour="setting", colours=colours)

@@ -35,10 +35,11 @@ def fitted(frame: polars.DataFrame, measure: str, key: str) -> polars.DataFrame:
     return after_fitting(frame, measure, key, line=_FITTED).select(*_NETWORK, "value").sort(*_NETWORK)
 
 
-def errors_after_training(frame: polars.DataFrame) -> polars.DataFrame:
-    """The error over entries not seen, ``value``, with that of least nuclear norm beside it, ``nuclear``."""
-    ours = fitted(frame, "completion", "error")
-    return ours.join(fitted(frame, "nuclear", "error").rename({"value": "nuclear"}), on=_NETWORK)
+def over_nuclear(frame: polars.DataFrame) -> polars.DataFrame:
+    """log₁₀ of the error over entries not seen, relative to that of least nuclear norm."""
+    ours, theirs = fitted(frame, "completion", "error"), fitted(frame, "nuclear", "error")
+    both = ours.join(theirs, on=_NETWORK, suffix=" nuclear")
+    return both.select(*_NETWORK, value=(polars.col("value") / polars.col("value nuclear")).log10())
 
 
 def half_grown(frame: polars.DataFrame) -> polars.DataFrame:
@@ -129,8 +130,7 @@ def ends_lower(frame: polars.DataFrame, axis: str) -> Finding:
 )
 def better_than_nuclear(frame: polars.DataFrame) -> Finding:
     """Per seed log₁₀ of the error over that of least nuclear norm, mean over products of three layers and more."""
-    table = errors_after_training(frame)
-    table = table.with_columns(value=(polars.col("value") / polars.col("nuclear")).log10())
+    table = over_nuclear(frame)
     note = (
         "effect: log₁₀ of error over entries not seen, relative to least nuclear norm; depth 3 and more",
         f"by depth: {by_value(table, 'depth')}",
@@ -148,13 +148,10 @@ def better_than_nuclear(frame: polars.DataFrame) -> Finding:
 )
 def less_with_many(frame: polars.DataFrame) -> Finding:
     """Per seed log₁₀ of error over least nuclear norm's with many entries, less the same with few; depth 3 and more."""
-    parts = {
-        part: errors_after_training(own).with_columns(
-            value=(polars.col("value") / polars.col("nuclear")).log10()
-        )
-        for (part,), own in frame.group_by("part")
-    }
-    both = parts["completion-many"].join(parts["completion"], on=_NETWORK, suffix=" few")
+    few, many = (
+        over_nuclear(frame.filter(polars.col("part") == part)) for part in ("completion", "completion-many")
+    )
+    both = many.join(few, on=_NETWORK, suffix=" few")
     table = both.with_columns(change=polars.col("value") - polars.col("value few"))
     note = (
         "effect: log₁₀ of error over least nuclear norm's with many entries less that with few, depth 3 and more",

@@ -11,7 +11,7 @@ from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.readings import measured
 from undertow.studies.kit.statements import Figures
-from undertow.studies.other_biases.beside import read_beside, through_training
+from undertow.studies.other_biases.beside import along_the_loss, read_beside
 from undertow.studies.other_biases.low_rank.claims import (
     beside_theory,
     fitted,
@@ -107,10 +107,10 @@ def rank_and_radius(frame: polars.DataFrame) -> altair.TopLevelMixin:
     parts=("linear-classes",),
 )
 def beside_the_rank(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """A line for each depth; networks stop at one loss, the deeper the later."""
+    """A line for each depth, at equal loss."""
     panels = {
         "effective rank of the product": measured(frame, "linear-product", "rank"),
         **read_beside(frame),
     }
     layers = polars.format("depth {}", polars.col("widths").list.len() + 1)
-    return through_training(panels, title="Linear networks on images", colour="layers", named=layers)
+    return along_the_loss(frame, panels, title="Linear networks on images", colour="layers", named=layers)

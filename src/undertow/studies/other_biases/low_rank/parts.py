@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.studies.kit.scales import by_scale, only_in
-from undertow.studies.kit.settings import gradient_descent, robustness_beside
+from undertow.studies.kit.settings import HALF_DECADES, gradient_descent, robustness_beside
 from undertow.studies.kit.study import Part, Scale
 
 __all__ = ["PARTS"]
@@ -29,8 +29,6 @@ _CLASSES = by_scale(
     gain=(0.3, 0.1, 0.1),
     rate=(0.2, 0.2, 0.02),
     epochs=(400, 4000, 20000),
-    every=(100, 20, 100),
-    beside_every=("end", 200, 1000),
     count=(1, 10, 20),
 )
 
@@ -80,9 +78,9 @@ def classes(scale: Scale) -> dict[str, Any]:
     widths = [[size.width] * (depth - 1) for depth in size.depths]
     start = {"name": "fan-in", "gain": size.gain}
     measures = [
-        {"name": "linear-product", "every": size.every},
-        {"name": "loss", "kind": "cross-entropy", "every": size.every},
-        *robustness_beside("activation1", count=size.count, every=size.beside_every),
+        {"name": "linear-product", "every": HALF_DECADES},
+        {"name": "loss", "kind": "cross-entropy", "every": HALF_DECADES},
+        *robustness_beside("activation1", count=size.count, every=HALF_DECADES),
     ]
     return {
         "data": {"name": size.name, "limit": size.n, "normalise": "standardised"},

@@ -23,8 +23,6 @@ _SIZES = by_scale(
     epochs=(600, 6000, 20000),
     every=(150, 200, 400),
     loss_every=(50, 25, 50),
-    degrees=([3, 4], [3, 4, 5], [3, 4, 5]),
-    one_layer_thresholds=((40, 12), (160, 40, 20), (400, 200, 80, 40, 20)),
     depth=(6, 10, 20),
     d=(10, 20, 50),
     linear_epochs=(300, 3000, 8000),
@@ -45,6 +43,14 @@ _SIZES = by_scale(
     batch_epochs=(100, 500, 400),
     batch_looks=("end", "log", "log"),
     batch_beside=("end", "doublings", "doublings"),
+)
+_ONE_LAYER = by_scale(
+    degrees=([3, 4], [3, 4, 5], [3, 4, 5]),
+    width=(30, 100, 100),
+    thresholds=((40, 12), (80, 30, 20), (100, 60, 40, 30, 20)),
+    epochs=(600, 40000, 200000),  # a start has a sharpness of 20, and 22 after 6,000 steps
+    every=(150, 1000, 4000),
+    loss_every=(50, 100, 500),
 )
 IMAGES = by_scale(
     name=("digits", "digits", "cifar10"),
@@ -79,39 +85,37 @@ def image_network(scale: Scale) -> dict[str, Any]:
     }
 
 
-def _small(scale: Scale, epochs: int, rates: list[float], **training: Any) -> dict[str, Any]:
+def _small(size: Any, rates: list[float], **training: Any) -> dict[str, Any]:
     """Training and readings of networks on few points."""
-    size = _SIZES[scale]
     measures = sharpness_and_loss("square", every=size.every, loss_every=size.loss_every)
     beside = smoothness_beside("activation1", every=size.every)
     return {
-        "training": {"learning_rate": rates[0], "epochs": epochs, "loss": "square", **training},
+        "training": {"learning_rate": rates[0], "epochs": size.epochs, "loss": "square", **training},
         "probe": {"measures": [*measures, *beside], "every": "end"},
         "grid": {"learning_rate": rates, "seed": _SEEDS},
     }
 
 
-def _chebyshev(scale: Scale, optimizer: Any, rates: list[float], *, layers: int = 2) -> dict[str, Any]:
-    size = _SIZES[scale]
+def _chebyshev(size: Any, optimizer: Any, rates: list[float], *, layers: int = 2) -> dict[str, Any]:
     widths = [size.width] * layers
     return {
         "data": {"name": "chebyshev", "n": 20, "degree": 4},
         "model": {"name": "mlp", "widths": widths, "activation": "tanh", "init": _START, "bias": True},
-        **_small(scale, size.epochs, rates, optimizer=optimizer),
+        **_small(size, rates, optimizer=optimizer),
     }
 
 
 @only_in("paper")
 def edge(scale: Scale) -> dict[str, Any]:
     """Chebyshev's polynomial of degree 4 on 20 points, tanh networks; the first rate is the flow's."""
-    return _chebyshev(scale, "gd", rates_of(_SIZES[scale].thresholds))
+    return _chebyshev(_SIZES[scale], "gd", rates_of(_SIZES[scale].thresholds))
 
 
 @only_in("paper")
 def by_degree(scale: Scale) -> dict[str, Any]:
     """Degrees 3, 4 and 5 with one hidden layer of 100, as Cohen et al. have it."""
-    size = _SIZES[scale]
-    settings = _chebyshev(scale, "gd", rates_of(size.one_layer_thresholds), layers=1)
+    size = _ONE_LAYER[scale]
+    settings = _chebyshev(size, "gd", rates_of(size.thresholds), layers=1)
     return {**settings, "grid": {"degree": size.degrees, **settings["grid"]}}
 
 
@@ -123,7 +127,7 @@ def _with_momentum(name: Momentum) -> Part:
         size = _SIZES[scale]
         own = size.heavy_ball_thresholds if name == "heavy-ball" else size.nesterov_thresholds
         rates = rates_of(own, beta=BETA, momentum=name)
-        return _chebyshev(scale, {"name": name, "momentum": BETA}, rates)
+        return _chebyshev(size, {"name": name, "momentum": BETA}, rates)
 
     return part
 
@@ -138,7 +142,7 @@ def deep_linear(scale: Scale) -> dict[str, Any]:
     return {
         "data": {"name": "linear-map", "n": size.d, "d": size.d, "seed": 0},
         "model": {"name": "mlp", "widths": widths, "activation": "linear", "init": start},
-        **_small(scale, size.linear_epochs, rates),
+        **_small(size, rates, epochs=size.linear_epochs),
     }
 
 
