@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import json
 import math
 import re
@@ -10,8 +12,10 @@ from pathlib import Path
 
 import polars
 import pytest
+from rich.console import Console
 
 from tests.execution.sweeps import flip, tiny_study
+from tests.report.stores import publish_stable_rank
 from tests.test_cli import call
 from undertow.cli.sparklines import main_curves, sparkline
 from undertow.execution.engines.here import Here
@@ -21,6 +25,8 @@ from undertow.store.lock import Lock
 from undertow.store.progress import Beacon
 from undertow.store.store import Store
 from undertow.studies import find
+from undertow.studies.kit.ledger import judge
+from undertow.studies.kit.reproduction import reproductions
 
 Show = Callable[..., tuple[int, str]]
 
@@ -157,3 +163,28 @@ def test_accuracies_under_attack_are_shown_as_upper_bounds(tmp_path: Path, show:
         lines = show(store.path, width=width)[1].splitlines()
         ends = [line for line in lines if " → " in line]
         assert [re.sub(r"[\d.]+", "…", line.split("  ")[-1]) for line in ends] == ["≤ … → ≤ …", "… → …"]
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_the_tour_shows_a_screen_of_verdicts_and_counts_the_others(
+    width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tour = importlib.import_module("undertow.cli.tour")
+    publish_stable_rank(tmp_path, "paper")
+    store, study = Store(tmp_path), find("stable-rank")
+    entries = [entry for each in reproductions(store) for entry in judge(each)]
+    decided = [entry for entry in entries if str(entry.verdict) in ("holds", "fails")]
+    assert len(decided) > 2
+
+    def told() -> list[str]:
+        page = io.StringIO()
+        tour._verdicts(Console(width=width, file=page, highlight=False), store, study)
+        return page.getvalue().splitlines()
+
+    whole = told()
+    assert all(any(entry.claim.id in line.split() for line in whole) for entry in decided)
+    assert max(map(len, whole)) <= width
+    monkeypatch.setattr(tour, "_MOST", 2)
+    one, more, *_ = told()
+    assert one.split()[:2] == whole[0].split()[:2]
+    assert f"and {len(decided) - 1} more verdicts" in more

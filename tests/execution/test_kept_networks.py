@@ -71,7 +71,7 @@ def test_a_run_that_is_interrupted_keeps_the_very_same_networks(rule: str, tmp_p
     assert sweep(whole, plan, engine=Here()).complete
     on_the_way = 0
     for _ in range(40):
-        if sweep(pieces, plan, engine=Here(checkpoint_seconds=0.0), stop=after(6)).complete:
+        if sweep(pieces, plan, engine=Here(checkpoint_seconds=0.0), stop=after(17)).complete:
             break
         on_the_way = max(on_the_way, len(list(pieces.path.glob("work/*/*.kept-*"))))
     assert sweep(pieces, plan, engine=Here()).complete

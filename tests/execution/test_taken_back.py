@@ -89,7 +89,7 @@ def test_a_trial_is_what_plain_training_gives(undisturbed: Store) -> None:
 def test_stopped_and_resumed_in_the_middle_of_tries(undisturbed: Store, tmp_path: Path) -> None:
     store = Store(tmp_path)
     rounds = 0
-    while not sweep(store, study(), engine=Here(checkpoint_seconds=0.0), stop=after(7)).complete:
+    while not sweep(store, study(), engine=Here(checkpoint_seconds=0.0), stop=after(23)).complete:
         rounds += 1
     assert rounds > 5
     assert fingerprint(store) == fingerprint(undisturbed)
@@ -170,7 +170,7 @@ def test_trackers_go_back_with_their_network(tmp_path: Path, monkeypatch: pytest
         assert {r.epoch: r.value for r in records if r.key == "steps"} == {e: 5.0 * e for e in range(13)}
         assert max(r.value for r in records if r.key == "gap") < 1e-5
     rounds = 0
-    while not sweep(stopped, plan, engine=Here(checkpoint_seconds=0.0), stop=after(9)).complete:
+    while not sweep(stopped, plan, engine=Here(checkpoint_seconds=0.0), stop=after(23)).complete:
         rounds += 1
     assert rounds > 5
     assert fingerprint(stopped) == fingerprint(whole)

@@ -79,9 +79,10 @@ def norms(frame: polars.DataFrame) -> altair.TopLevelMixin:
     whole = networks(rates(frame))
     used, norm, speed = _named(whole.filter("grew")), polars.col("norm"), polars.col("speed")
     middle = (speed * norm).log().mean().exp()
-    ends = used.group_by("activation", maintain_order=True).agg(
-        middle=middle, norm=polars.concat_list(norm.min(), norm.max()).first()
+    fitted_to = used.group_by("activation", maintain_order=True).agg(
+        middle=middle, low=norm.min(), high=norm.max()
     )
+    ends = fitted_to.with_columns(norm=polars.concat_list("low", "high")).drop("low", "high")
     lines = ends.explode("norm").with_columns(speed=polars.col("middle") / norm)
     fits = (
         exponents_of_norm(whole, "speed")
