@@ -15,8 +15,9 @@ from tests.curvature.curvature_cases import dense_hessian
 from undertow.core.errors import InputError, ModelError
 from undertow.core.status import Status
 from undertow.curvature.curvature_products import CurvatureMatrix
+from undertow.curvature.curvature_result import SharpnessResult
 from undertow.curvature.hessian_sharpness import sharpness, sharpness_batched
-from undertow.curvature.hessian_trace import hessian_trace
+from undertow.curvature.hessian_trace import TraceResult, hessian_trace
 
 Problem = tuple[nn.Module, Tensor, Tensor, Any]
 
@@ -222,8 +223,12 @@ def test_where_classes_are_sure_the_error_holds(name: str, lead: float, dtype: t
     share = 1 / (1 + math.exp(lead))
     truth = 2 * share * (1 - share)
     y = labels(torch.tensor([0]))
-    found = [sharpness(net, x, y, loss=loss, method=method) for method in ("exact", "krylov")]
-    for each in (*found, hessian_trace(net, x, y, loss=loss)):
+    found: list[SharpnessResult | TraceResult] = [hessian_trace(net, x, y, loss=loss)]
+    found += [
+        sharpness(net, x, y, loss=loss, method="exact"),
+        sharpness(net, x, y, loss=loss, method="krylov"),
+    ]
+    for each in found:
         assert abs(each.value - truth) <= each.error + 1e-14 * truth
         if name in ("by name", "rows of probabilities"):  # of those that are its own nothing is lost
             assert each.status.ok
@@ -281,6 +286,8 @@ def test_options_that_mean_nothing_are_refused() -> None:
         ({"memory_budget": 0}, "at least 1"),
         ({"rtol": math.nan}, "rtol must be positive"),
         ({"top": 10_000}, "eigenvalues"),
+        ({"start": "before"}, "start is str"),
+        ({"start": torch.ones(1, 1, 93)}, "start holds vectors of shape"),
     ):
         with pytest.raises(InputError, match=told):
             sharpness(net, x, y, loss="cross-entropy", method="krylov", **options)
