@@ -278,6 +278,34 @@ def test_what_is_no_number_has_no_sharpness(where: str) -> None:
         assert found.status is Status.ROUNDING
 
 
+class ByPlace(nn.Module):
+    """Every sample is given a row, or a factor, by its place in the batch."""
+
+    def __init__(self, rows: bool) -> None:
+        super().__init__()
+        self.rows, self.layer = rows, nn.Linear(6, 3)
+        self.register_buffer("own", torch.randn(30, 3))
+
+    def forward(self, x: Tensor, own: Tensor | None = None) -> Tensor:
+        given = self.get_buffer("own")[: len(x)] if own is None else own
+        found: Tensor = self.layer(x)
+        return found * given if self.rows else found * torch.linspace(1, 2, len(x))[:, None]
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_networks_that_know_places_are_refused_and_the_remedy_works(rows: bool) -> None:
+    torch.manual_seed(0)
+    net, (x, y) = ByPlace(rows).eval(), points()
+    with pytest.raises(ModelError, match="by its place in the batch"):
+        sharpness(net, x, y, loss="cross-entropy")
+    if rows:
+        own = net.get_buffer("own")
+        found = [
+            sharpness(net, x, y, loss="cross-entropy", extras={"own": own}, chunk=chunk) for chunk in (30, 7)
+        ]
+        assert abs(found[0].value - found[1].value) <= found[0].error + found[1].error
+
+
 def test_options_that_mean_nothing_are_refused() -> None:
     net, (x, y) = mlp(6, 9, 3), points()
     for options, told in (
