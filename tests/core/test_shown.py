@@ -56,6 +56,8 @@ def shown(value: Any) -> str:
         (torch.tensor([0.0, 1.0, 2.0, 3.0, float("inf")]), "5 numbers from 0 to inf"),
         (torch.tensor([float("nan"), 1.0, 2.0, 3.0, 4.0]), "5 numbers from 1 to 4, mean 2.5, 1 NaN"),
         (torch.full((5,), float("nan")), "5 numbers, all NaN"),
+        (torch.zeros(2, dtype=torch.complex64), "2 numbers"),
+        (torch.eye(3).to_sparse(), "3 × 3 numbers"),
     ],
 )
 def test_a_field_is_told_in_one_line(value: Any, words: str) -> None:
@@ -66,6 +68,25 @@ def test_other_results_are_named_and_hidden_fields_hidden() -> None:
     assert shown((Found(1.0), Found(2.0))) == "Found, Found"
     assert shown(Found(1.0)) == "Found"
     assert "kept" not in repr(Found(1.0, kept=torch.ones(3)))
+
+
+def test_words_of_a_class_are_those_of_what_inherits_from_it() -> None:
+    @dataclass(frozen=True)
+    class Short(Shown):
+        value: float
+
+        def __repr__(self) -> str:
+            return f"about {self.value:.0f}"
+
+    @dataclass(frozen=True, repr=False)
+    class Longer(Short):
+        more: float = 0.0
+
+    @dataclass(frozen=True)
+    class Longest(Short):
+        most: float = 0.0
+
+    assert [repr(Longer(2.25)), repr(Longest(2.25))] == ["about 2", "about 2"]
 
 
 def test_no_public_result_is_a_wall_of_numbers() -> None:

@@ -15,8 +15,9 @@ from tests.curvature.curvature_cases import dense_hessian
 from undertow.core.errors import InputError, ModelError
 from undertow.core.status import Status
 from undertow.curvature.curvature_products import CurvatureMatrix
+from undertow.curvature.curvature_result import SharpnessResult
 from undertow.curvature.hessian_sharpness import sharpness, sharpness_batched
-from undertow.curvature.hessian_trace import hessian_trace
+from undertow.curvature.hessian_trace import TraceResult, hessian_trace
 
 Problem = tuple[nn.Module, Tensor, Tensor, Any]
 
@@ -222,8 +223,12 @@ def test_where_classes_are_sure_the_error_holds(name: str, lead: float, dtype: t
     share = 1 / (1 + math.exp(lead))
     truth = 2 * share * (1 - share)
     y = labels(torch.tensor([0]))
-    found = [sharpness(net, x, y, loss=loss, method=method) for method in ("exact", "krylov")]
-    for each in (*found, hessian_trace(net, x, y, loss=loss)):
+    found: list[SharpnessResult | TraceResult] = [hessian_trace(net, x, y, loss=loss)]
+    found += [
+        sharpness(net, x, y, loss=loss, method="exact"),
+        sharpness(net, x, y, loss=loss, method="krylov"),
+    ]
+    for each in found:
         assert abs(each.value - truth) <= each.error + 1e-14 * truth
         if name in ("by name", "rows of probabilities"):  # of those that are its own nothing is lost
             assert each.status.ok
@@ -273,6 +278,34 @@ def test_what_is_no_number_has_no_sharpness(where: str) -> None:
         assert found.status is Status.ROUNDING
 
 
+class ByPlace(nn.Module):
+    """Every sample is given a row, or a factor, by its place in the batch."""
+
+    def __init__(self, rows: bool) -> None:
+        super().__init__()
+        self.rows, self.layer = rows, nn.Linear(6, 3)
+        self.register_buffer("own", torch.randn(30, 3))
+
+    def forward(self, x: Tensor, own: Tensor | None = None) -> Tensor:
+        given = self.get_buffer("own")[: len(x)] if own is None else own
+        found: Tensor = self.layer(x)
+        return found * given if self.rows else found * torch.linspace(1, 2, len(x))[:, None]
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_networks_that_know_places_are_refused_and_the_remedy_works(rows: bool) -> None:
+    torch.manual_seed(0)
+    net, (x, y) = ByPlace(rows).eval(), points()
+    with pytest.raises(ModelError, match="by its place in the batch"):
+        sharpness(net, x, y, loss="cross-entropy")
+    if rows:
+        own = net.get_buffer("own")
+        found = [
+            sharpness(net, x, y, loss="cross-entropy", extras={"own": own}, chunk=chunk) for chunk in (30, 7)
+        ]
+        assert abs(found[0].value - found[1].value) <= found[0].error + found[1].error
+
+
 def test_options_that_mean_nothing_are_refused() -> None:
     net, (x, y) = mlp(6, 9, 3), points()
     for options, told in (
@@ -281,6 +314,8 @@ def test_options_that_mean_nothing_are_refused() -> None:
         ({"memory_budget": 0}, "at least 1"),
         ({"rtol": math.nan}, "rtol must be positive"),
         ({"top": 10_000}, "eigenvalues"),
+        ({"start": "before"}, "start is str"),
+        ({"start": torch.ones(1, 1, 93)}, "start holds vectors of shape"),
     ):
         with pytest.raises(InputError, match=told):
             sharpness(net, x, y, loss="cross-entropy", method="krylov", **options)

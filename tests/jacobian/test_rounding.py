@@ -114,10 +114,11 @@ def test_a_saturated_sigmoid_is_not_zero_without_an_error() -> None:
 @pytest.mark.parametrize("below", [4.5, 6.0])
 def test_the_tail_of_a_gelu_is_as_rounded_as_it_is(approximate: str, below: float) -> None:
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(6, 9), nn.GELU(approximate), nn.Linear(9, 3)).eval()
+    first = nn.Linear(6, 9)
+    net = nn.Sequential(first, nn.GELU(approximate), nn.Linear(9, 3)).eval()
     with torch.no_grad():
-        net[0].bias.fill_(-below)
-        net[0].weight.mul_(0.3)
+        first.bias.fill_(-below)
+        first.weight.mul_(0.3)
     x = torch.randn(20, 6)
     found = ut.jacobian_norms(net, x)
     truth = ut.jacobian_norms(copy.deepcopy(net).double(), x.double())

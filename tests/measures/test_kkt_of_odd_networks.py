@@ -221,3 +221,40 @@ def test_slopes_at_kinks_are_free_beside_parameters_that_no_layer_has() -> None:
     assert in_layers.kinks == of_root.kinks == 2
     assert in_layers.residual < kkt(net, x, y, kinks=0.0).residual - 1e-4
     assert of_root.residual == pytest.approx(in_layers.residual, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(lambda: Pieces(lambda x: x.transpose(0, 1), lambda h: h.sum(0)), id="tokens, points"),
+        pytest.param(
+            lambda: Pieces(lambda x: x.flatten(0, 1), lambda h: h.unflatten(0, (-1, 2)).sum(1)), id="flat"
+        ),
+    ],
+)
+@pytest.mark.parametrize("count", [2, 5])
+def test_slopes_at_kinks_are_as_autograd_has_them_where_rows_are_no_points(
+    build: Callable[[], nn.Module], count: int
+) -> None:
+    class Rectified(nn.Module):
+        def __init__(self, net: nn.Module) -> None:
+            super().__init__()
+            self.net, self.rectify = net, nn.ReLU()
+
+        def forward(self, x: Tensor) -> Tensor:
+            layer, net = self.net.get_submodule("layer"), self.net
+            hidden = self.rectify(layer(net.arrange(x.reshape(-1, 2, 3))))  # type: ignore[operator]
+            return net.get_submodule("out")(net.total(hidden))  # type: ignore[operator,no-any-return]
+
+    torch.manual_seed(0)
+    net = Rectified(build()).double()
+    layer = net.net.get_submodule("layer")
+    assert isinstance(layer, nn.Linear)
+    x = torch.randn(count, 6, dtype=torch.float64)
+    with torch.no_grad():  # put a token of the first point on a kink
+        row = layer.weight[0]
+        x[0, :3] -= (row @ x[0, :3] + layer.bias[0]) / row.square().sum() * row
+    y = net(x).argmax(1)
+    found = kkt(net, x, y)
+    assert found.kinks == 0
+    assert found.residual == pytest.approx(dense_residual(net, x, y), rel=1e-4)

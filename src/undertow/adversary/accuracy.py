@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +13,6 @@ from undertow.adversary.accuracy_result import (
     AttackedPart,
     RobustAccuracyResult,
     accuracy_result,
-    several_radii,
 )
 from undertow.adversary.any_network import ready_to_attack, sample_by_sample
 from undertow.adversary.attacks.attack_progress import Progress, Watcher, watching
@@ -27,10 +25,11 @@ from undertow.adversary.certificates.network_graph import graphs_of
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
 from undertow.adversary.joined_results import joined_accuracies, joined_costs
+from undertow.adversary.radii import check_radii
 from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.scorer import Scorer
-from undertow.core.errors import ConfigError, InputError, nearest
+from undertow.core.errors import ConfigError, nearest
 from undertow.core.outputs import OutputChoice
 
 __all__ = ["attack_cost", "robust_accuracy"]
@@ -92,7 +91,7 @@ def robust_accuracy(
     """
     net, x = ready_to_attack(net, x, output=output, extras=extras)
     classifier = as_classifier(net, mean=mean, std=std, bounds=bounds, readout=readout)
-    radii, names, length, y = _check_eps(eps), sequence_of(attack), check_norm(norm), as_labels(y, x)
+    radii, names, length, y = check_radii(eps), sequence_of(attack), check_norm(norm), as_labels(y, x)
     _check_engine(engine, attack)
     apart = sample_by_sample(classifier, x, y)
     if apart is not None:
@@ -157,7 +156,7 @@ def attack_cost(
     """
     net, x = ready_to_attack(net, x, output=output, extras=extras)
     classifier, y = as_classifier(net, bounds=bounds, readout=readout), as_labels(y, x)
-    radii, names, length = _check_eps(eps), sequence_of(attack), check_norm(norm)
+    radii, names, length = check_radii(eps), sequence_of(attack), check_norm(norm)
     apart = sample_by_sample(classifier, x, y)
     if apart is not None:
         return joined_costs(
@@ -181,14 +180,6 @@ def _check_engine(engine: str, attack: str | Sequence[str]) -> None:
 def _positive(radii: Sequence[float]) -> int:
     """At how many radii there is something to attack."""
     return sum(radius > 0 for radius in set(radii))
-
-
-def _check_eps(eps: float | Sequence[float]) -> tuple[float, ...]:
-    several: Sequence[float] = eps if several_radii(eps) else [cast(float, eps)]
-    radii = tuple(float(radius) for radius in several)
-    if not radii or not all(0 <= radius < math.inf for radius in radii):
-        raise InputError(f"eps={eps!r} must be one number ≥ 0, or several, in the units of the raw inputs")
-    return radii
 
 
 def _parts(classifier: Classifier, x: Tensor) -> list[Classifier]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
 
 import torch
 from torch import Tensor
 
 from undertow.adversary.attacks.search import Search
 from undertow.adversary.classifier import Classifier
+from undertow.adversary.radii import several_radii
 from undertow.adversary.scorer import Passes
 from undertow.core.shown import Shown
 
-__all__ = ["AttackedPart", "RobustAccuracyResult", "accuracy_result", "several_radii"]
+__all__ = ["AttackedPart", "RobustAccuracyResult", "accuracy_result"]
 
 AttackedPart = tuple[Search, Tensor, list[str]]
 """Of some of the networks: what was found, what is proved (M, N, E), and notes."""
@@ -48,11 +48,6 @@ class RobustAccuracyResult(Shown):
     """What was adapted, left out or certified, in sentences."""
     passes: Passes
     """What the attacks asked of the networks."""
-
-
-def several_radii(eps: float | Sequence[float]) -> TypeGuard[Sequence[float]]:
-    """Whether ε is several numbers; arrays and tensors without axes are one."""
-    return getattr(eps, "ndim", 0 if isinstance(eps, int | float) else 1) > 0
 
 
 def _contradicted(both: Tensor, distance: Tensor, limits: Tensor) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +18,10 @@ from undertow.adversary.certificates.stacked_graphs import together
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
 from undertow.adversary.joined_results import joined_proofs
+from undertow.adversary.radii import check_radii, several_radii
 from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.scorer import margins_of
-from undertow.core.errors import InputError
 from undertow.core.outputs import OutputChoice
 from undertow.core.shown import Shown
 
@@ -81,10 +80,7 @@ def certified_accuracy(
     """
     net, x = ready_to_attack(net, x, output=output, extras=extras)
     classifier, length = as_classifier(net, bounds=bounds, readout=readout), check_norm(norm, one=True)
-    radii = (float(eps),) if isinstance(eps, int | float) else tuple(float(radius) for radius in eps)
-    if not radii or not all(0 <= radius < math.inf for radius in radii):
-        raise InputError(f"eps={eps!r} must be one number ≥ 0, or several, in the units of the raw inputs")
-    y = as_labels(y, x)
+    radii, y = check_radii(eps), as_labels(y, x)
     x = x.detach()
     apart = sample_by_sample(classifier, x, y)
     if apart is not None:
@@ -104,7 +100,7 @@ def certified_accuracy(
                 slice(members.start, members.stop),
             )
             _prove(linear, x.double(), y, radii, right[own], steps, proved[own])
-    several = not isinstance(eps, int | float)
+    several = several_radii(eps)
 
     def shaped(per_member: Tensor) -> Tensor:
         chosen = per_member if several else per_member[:, 0]

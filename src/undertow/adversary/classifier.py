@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary.radii import check_bounds
 from undertow.adversary.readout import READOUTS, Groups, readout_matrix
 from undertow.adversary.sample_checks import as_labels, check_inputs
 from undertow.adversary.scorer import Scorer, margins_of
@@ -63,8 +64,8 @@ class Classifier:
     def __post_init__(self) -> None:
         if isinstance(self.readout, str) and self.readout not in READOUTS:
             raise InputError(f"readout={self.readout!r} is unknown: {nearest(self.readout, READOUTS)}")
-        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
-            raise InputError(f"bounds={self.bounds} must be (smallest, largest)")
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", check_bounds(self.bounds))
         if bool((torch.as_tensor(self.std) <= 0).any()):
             raise InputError("std must be positive everywhere")
 

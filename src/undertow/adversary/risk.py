@@ -21,10 +21,11 @@ from undertow.adversary.certificates.network_graph import NetworkGraph, graphs_o
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm, lengths
 from undertow.adversary.joined_results import joined_risks
+from undertow.adversary.radii import check_radii, several_radii
 from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.worst_loss import LOSSES, Loss, climb, loss_values, upper_losses
-from undertow.core.errors import ConfigError, InputError, nearest
+from undertow.core.errors import ConfigError, nearest
 from undertow.core.outputs import OutputChoice
 from undertow.core.shown import Shown
 
@@ -116,10 +117,7 @@ def adversarial_risk(
     net, x = ready_to_attack(net, x, output=output, extras=extras)
     classifier = as_classifier(net, bounds=bounds, readout=readout)
     length, function = check_norm(norm), _loss(loss)
-    radii = (float(eps),) if isinstance(eps, int | float) else tuple(float(radius) for radius in eps)
-    if not radii or min(radii) < 0:
-        raise InputError(f"eps={eps!r} must be one number ≥ 0, or several")
-    y = as_labels(y, x)
+    radii, y = check_radii(eps), as_labels(y, x)
     apart = sample_by_sample(classifier, x, y)
     if apart is not None:
         options: dict[str, Any] = {"eps": eps, "loss": loss, "norm": norm, "certify": certify, "seed": seed}
@@ -129,7 +127,7 @@ def adversarial_risk(
         graphs = _graphs(classifier, x) if certify else []
         clean, worst, above = _suprema(search, graphs, x, radii, function)
     spread = worst.std(2) / len(x) ** 0.5 if len(x) > 1 else torch.zeros_like(worst[..., 0])
-    shaped = _Shape(classifier.several, not isinstance(eps, int | float))
+    shaped = _Shape(classifier.several, several_radii(eps))
     return AdversarialRisk(
         value=shaped.number(worst.mean(2)),
         standard_error=shaped.number(spread),
@@ -223,7 +221,7 @@ def risk_bound(
     if loss == "zero-one":
         raise ConfigError("the bound needs a differentiable loss: use loss='cross-entropy' or 'exponential'")
     y = as_labels(y, x)
-    attacked = adversarial_risk(classifier, x, y, eps=list(radii), loss=loss, seed=seed)
+    attacked = adversarial_risk(classifier, x, y, eps=check_radii(radii, name="radii"), loss=loss, seed=seed)
     clean, slopes = _losses_and_slopes(classifier, x, y, function)
     worst, above = (
         side if classifier.several else side.unsqueeze(0) for side in (attacked.losses, attacked.upper_losses)

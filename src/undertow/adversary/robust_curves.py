@@ -15,6 +15,7 @@ from undertow.adversary.accuracy_result import RobustAccuracyResult
 from undertow.adversary.any_network import ready_to_attack
 from undertow.adversary.certified_accuracy import certified_accuracy
 from undertow.adversary.classifier import Classifier, Net, as_classifier
+from undertow.adversary.radii import check_radii
 from undertow.adversary.readout import Groups
 from undertow.core.outputs import OutputChoice
 from undertow.core.shown import Shown
@@ -52,7 +53,7 @@ def robust_curve(
     x: Tensor,
     y: Tensor,
     *,
-    eps: Sequence[float],
+    eps: float | Sequence[float],
     confidence: float = 0.95,
     norm: float | str = 2,
     attack: str | Sequence[str] = "autoattack",
@@ -66,7 +67,7 @@ def robust_curve(
 
     Args:
         net, x, y, norm, attack, seed, output, extras: as in `robust_accuracy`.
-        eps: the radii, in raw input units.
+        eps: one radius, or several, in raw input units.
         confidence: of each interval by itself.
         bounds, readout: as in `Classifier`.
 
@@ -78,9 +79,9 @@ def robust_curve(
     [0.0, 0.0]
     """
     net, x = ready_to_attack(net, x, output=output, extras=extras)
-    classifier = as_classifier(net, bounds=bounds, readout=readout)
-    found = robust_accuracy(classifier, x, y, eps=list(eps), norm=norm, attack=attack, seed=seed)
-    sure = certified_accuracy(classifier, x, y, eps=list(eps), norm=norm)
+    classifier, radii = as_classifier(net, bounds=bounds, readout=readout), check_radii(eps)
+    found = robust_accuracy(classifier, x, y, eps=radii, norm=norm, attack=attack, seed=seed)
+    sure = certified_accuracy(classifier, x, y, eps=radii, norm=norm)
     value, proved = torch.as_tensor(found.value), torch.as_tensor(sure.value).cpu()
     lower, upper = wilson(value, len(x), confidence=confidence)
     return RobustCurve(found.eps, value, lower, upper, proved, found)

@@ -39,8 +39,9 @@ class Shown:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "__repr__" not in cls.__dict__:
-            cls.__repr__ = Shown.__repr__  # type: ignore[method-assign]  # else a dataclass writes one of its own
+        if "__repr__" not in cls.__dict__:  # else a dataclass writes one of its own
+            shown: Any = next(base.__repr__ for base in cls.__mro__[1:] if "__repr__" in vars(base))
+            cls.__repr__ = shown  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         told = {
@@ -107,9 +108,11 @@ def _tensor_words(values: Tensor) -> str:
         return "no numbers"
     if values.dtype == torch.bool:
         return str(bool(values)) if values.dim() == 0 else f"true for {int(values.sum())} of {values.numel()}"
-    if values.dim() <= 1 and values.numel() <= _FEW:
+    if values.dim() <= 1 and values.numel() <= _FEW and not values.is_complex():
         return ", ".join(_number_words(number) for number in values.flatten().tolist())
     shape = " × ".join(str(size) for size in values.shape)
+    if values.is_complex() or values.layout is not torch.strided:
+        return f"{shape} numbers"  # which have no order, or nothing at most places
     known = values[~values.isnan()]
     missing = values.numel() - known.numel()
     if known.numel() == 0:

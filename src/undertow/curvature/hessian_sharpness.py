@@ -286,9 +286,11 @@ def _warm(
         )
     stacked = []
     for each in start:
+        if not isinstance(each, Tensor | SharpnessResult):
+            raise InputError(f"start is {type(each).__name__}: pass an earlier result, or its vectors.")
         vectors = each if isinstance(each, Tensor) else each.vectors
         vectors = vectors[None] if vectors.dim() == 1 else vectors
-        if vectors.shape[1] != products.size or len(vectors) < top:
+        if vectors.dim() != 2 or vectors.shape[1] != products.size or len(vectors) < top:
             raise InputError(
                 f"start holds vectors of shape {tuple(vectors.shape)}, but {top} of {products.size} parameters are "
                 "needed: warm starts need the same parameters, and as many eigenvalues."

@@ -70,7 +70,7 @@ def working_dtype(net: nn.Module, x: Tensor, dtype: torch.dtype | None) -> torch
 
 
 def check_samples(net: nn.Module, x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
-    """Outputs on a few samples; refuses wrong shapes, randomness, and samples that depend on each other."""
+    """Outputs on a few samples; refuses wrong shapes, randomness, and what depends on other samples or on places."""
     if x.dim() < 1 or len(x) == 0:
         raise InputError("x must be a tensor of shape (N, …) with at least one sample.")
     if y.dim() < 1 or len(y) != len(x):
@@ -112,6 +112,12 @@ def check_samples(net: nn.Module, x: Tensor, y: Tensor, dtype: torch.dtype) -> T
                 raise ModelError(
                     "a sample's output depends on the other samples of the batch, so the loss is no sum over samples: "
                     "use running statistics (net.eval()), or a normalisation within the sample."
+                )
+            if not torch.allclose(call(few.flip(0)).flip(0), outputs, rtol=1e-3, atol=slack):
+                raise ModelError(
+                    "the network treats a sample by its place in the batch, as with a buffer of one row per sample, so "
+                    "what it gives depends on where samples are cut: let it take such rows as an argument, and pass "
+                    "them as extras={'name': rows}."
                 )
     return outputs
 

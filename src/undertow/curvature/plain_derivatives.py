@@ -37,7 +37,8 @@ class PlainDerivatives(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        return _PLAIN.get(func, func)(*args, **(kwargs or {}))
+        plain: Callable[..., Any] = _PLAIN.get(func, func)
+        return plain(*args, **(kwargs or {}))
 
 
 def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:

@@ -84,13 +84,21 @@ def count_calls(net: nn.Module, sample: Tensor) -> dict[str, int]:
 
 
 def kinked_modules(net: nn.Module, sample: Tensor) -> dict[str, float]:
-    """ReLUs and leaky ReLUs that are called once in a forward pass, each with its slope below zero."""
+    """ReLUs and leaky ReLUs, each with its slope below zero, that are called once, with a row for each sample.
+
+    A row for each step of a sequence, or for each of several pieces of a sample, would be another sample's slopes.
+    """
     calls = count_calls(net, sample)
-    return {
+    found = {
         name: float(module.negative_slope) if isinstance(module, nn.LeakyReLU) else 0.0
         for name, module in net.named_modules()
         if type(module) in (nn.ReLU, nn.LeakyReLU) and calls.get(name) == 1 and is_unmodified(module)
     }
+    for count in (2, 3) if found else ():
+        with torch.no_grad(), record_inputs(net, found) as inputs:
+            net(sample.repeat_interleave(count, 0))
+        found = {name: slope for name, slope in found.items() if len(inputs[name]) == count}
+    return found
 
 
 @contextmanager

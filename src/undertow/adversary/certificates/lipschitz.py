@@ -90,9 +90,7 @@ def lipschitz(
         raise InputError("lipschitz takes one network: call it for each")
     x = x.detach()
     labels = None if y is None else as_labels(y, x)
-    reach = torch.as_tensor(radius, dtype=torch.float64, device=x.device).expand(len(x)).clone()
-    if not bool(((reach >= 0) & reach.isfinite()).all()):
-        raise InputError(f"radius={radius!r} must be ≥ 0 and finite, one number or one for each sample")
+    reach = _reach(radius, x)
     apart = sample_by_sample(classifier, x, labels)
     if apart is not None:
         return joined_lipschitz(
@@ -128,6 +126,19 @@ def lipschitz(
         upper = upper.scatter(1, labels.unsqueeze(1), 0.0)
     proved = upper.isfinite() if labels is None else upper.isfinite().all(1)
     return LipschitzBracket(lower, upper, proved, status, reach, length)
+
+
+def _reach(radius: float | Tensor, x: Tensor) -> Tensor:
+    """The radius of each sample's ball, (N,)."""
+    try:
+        reach = torch.as_tensor(radius, dtype=torch.float64, device=x.device).expand(len(x)).clone()
+    except (TypeError, ValueError, RuntimeError):
+        reach = torch.full((len(x),), math.nan)
+    if not bool(((reach >= 0) & reach.isfinite()).all()):
+        raise InputError(
+            f"radius={radius!r} must be ≥ 0 and finite, one number or one for each of {len(x)} samples"
+        )
+    return reach
 
 
 def _read(classifier: Classifier, x: Tensor) -> tuple[NetworkGraph | None, str]:
