@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import undertow as ut
 from undertow.adversary.closest import closest_examples
-from undertow.core.errors import InputError, ModelError, SeamError
+from undertow.core.errors import InputError, ModelError, SeamError, UndertowError
 from undertow.core.plain_words import in_plain_words
 
 X = torch.linspace(-1, 1, 30).reshape(5, 6)
@@ -198,3 +199,51 @@ def test_a_batch_is_taken_apart_by_the_names_in_it() -> None:
     remedy = r"batch\['input_ids'\].*as extras=\{'attention_mask': batch\['attention_mask'\]\}\.$"
     with pytest.raises(InputError, match=remedy):
         ut.jacobian_norms(Layers(plain).eval(), batch)  # type: ignore[arg-type]
+
+
+def _small() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2)).eval()
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        lambda net, x: ut.jacobian_norms(net, x),
+        lambda net, x: ut.seams(net, x),
+        lambda net, x: ut.seam_profile(net, x),
+        lambda net, x: ut.margins(net, x, torch.zeros(len(x), dtype=torch.int64)),
+        lambda net, x: ut.sharpness(net, x, torch.zeros(len(x), dtype=torch.int64), loss="cross-entropy"),
+        lambda net, x: ut.robustness(net, x, torch.zeros(len(x), dtype=torch.int64)),
+    ],
+    ids=["norms", "seams", "profile", "margins", "sharpness", "robustness"],
+)
+def test_networks_and_samples_without_numbers_or_derivatives(measured: Callable[..., Any]) -> None:
+    x = torch.randn(3, 4)
+    with pytest.raises(UndertowError, match="on the meta device, which holds no numbers"):
+        measured(_small().to("meta"), x.to("meta"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted = torch.jit.script(_small())
+        quantised = torch.ao.quantization.quantize_dynamic(_small(), {nn.Linear})
+    with pytest.raises(ModelError, match="give the module that it was made from"):
+        measured(scripted, x)
+    with pytest.raises(ModelError, match="0 is a Linear: quantised layers have no derivative"):
+        measured(quantised, x)
+
+
+def test_within_transforms_of_functions_nothing_is_measured() -> None:
+    net = _small()
+    with pytest.raises(InputError, match="call undertow outside"):
+        torch.vmap(lambda x: ut.jacobian_norms(net, x).value)(torch.randn(2, 3, 4))
+    with pytest.raises(InputError, match="JacobianPenalty"):
+        torch.func.grad(lambda x: ut.jacobian_norms(net, x).value.sum())(torch.randn(3, 4))
+
+
+def test_a_network_that_takes_one_number_of_samples() -> None:
+    class Four(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            assert len(x) == 4, "exported so"
+            return super().forward(x)
+
+    with pytest.raises(ModelError, match="takes 4 samples and no other number"):
+        ut.jacobian_norms(Four(3, 2), torch.randn(4, 3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import pytest
@@ -152,3 +153,13 @@ def test_buffers_written_in_either_mode_are_put_back(training: bool) -> None:
     net = _Counting().train(training)
     ut.jacobian_norms(net, torch.ones(3, 2))
     assert net.in_place.item() == net.replaced.item() == 0
+
+
+def test_threads_that_measure_one_network_wait_for_each_other() -> None:
+    """What seams hang on a network, and the switches that measuring sets, are every thread's."""
+    torch.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)).eval(), torch.randn(6, 5)
+    alone = ut.seam_profile(net, x).co_correlation
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: ut.seam_profile(net, x).co_correlation, range(8)))
+    assert found == [alone] * 8

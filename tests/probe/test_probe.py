@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -385,3 +386,55 @@ def test_a_network_that_diverges_does_not_end_its_training() -> None:
     net.load_state_dict(kept)
     probe.step()
     assert [record.step for record in probe.records[before:]] == [3] * before
+
+
+class FailsLater:
+    """A measure that works before training, and fails once during it."""
+
+    name = "fails-later"
+
+    def __init__(self, at: int) -> None:
+        self.at, self.calls = at, 0
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Any:  # noqa: ARG002
+        self.calls += 1
+        if self.calls == self.at:
+            raise ValueError("my own")
+        return [("", float(self.calls), None)]
+
+
+def test_a_measure_that_fails_does_not_end_the_training() -> None:
+    net, x, y = make()
+    net.train()
+    probe = Probe(net, x, y, measures=[FailsLater(2), Accuracy()], every=1)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(4):
+            probe.step()
+        probe.training_end()
+    assert net.training
+    assert [record.step for record in probe.records if record.measure == "fails-later"] == [0, 2, 3, 4]
+    assert [record.step for record in probe.records if record.measure == "accuracy"] == [0, 1, 2, 3, 4]
+    (told,) = said
+    assert "fails-later could not be measured at step 1: ValueError: my own" in str(told.message)
+    assert told.filename == __file__
+
+
+def test_a_measure_that_fails_ends_the_training_where_that_is_asked_for() -> None:
+    net, x, y = make()
+    probe = Probe(net, x, y, measures=[FailsLater(2)], every=1, on_error="raise")
+    with pytest.raises(ValueError, match="my own"):
+        probe.step()
+    with pytest.raises(InputError, match="'warn' or 'raise'"):
+        Probe(net, x, y, measures=[Accuracy()], on_error="ignore")  # type: ignore[arg-type]
+
+
+def test_outputs_that_are_not_finite_do_not_end_the_training() -> None:
+    net, x, y = make()
+    probe = Probe(net, x, y, measures=[Energy()], every=1)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.mul_(1e200)
+    with pytest.warns(UserWarning, match=r"energy could not be measured at step 1: .*NaN or Inf"):
+        assert probe.step() == []
+    assert probe.step() == []

@@ -24,6 +24,15 @@ def check_tensor(x: object, name: str = "x") -> None:
     undertow.core.errors.InputError: x must be a torch.Tensor of shape (N, …), not list: use torch.as_tensor(x).
     """
     if isinstance(x, Tensor):
+        if x.is_meta:
+            raise InputError(
+                f"{name} is on the meta device, which holds no numbers: give it as it is on another."
+            )
+        if torch._C._functorch.is_functorch_wrapped_tensor(x):
+            raise InputError(
+                f"{name} is inside torch.func (vmap, grad, …), where nothing can be measured: call undertow outside. "
+                "What a loss may hold of a Jacobian is in undertow.training, JacobianPenalty for one."
+            )
         return
     remedy = f"use torch.as_tensor({name})"
     if isinstance(x, Mapping):
@@ -54,7 +63,7 @@ def in_plain_words(x: Tensor) -> Iterator[None]:
         yield
     except (UndertowError, torch.OutOfMemoryError):
         raise
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+    except (RuntimeError, ValueError, IndexError, TypeError, AssertionError) as error:
         said = str(error).strip().splitlines()
         alone = " (a single sample is x[None])" if x.dim() == 1 else ""
         raise ModelError(

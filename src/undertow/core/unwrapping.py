@@ -6,12 +6,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import nn
 
 from undertow.core.errors import ModelError
 
 __all__ = ["as_written", "runs_autocast", "unwrapped"]
 
+_QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized")
 _SHARDED = ("FullyShardedDataParallel", "FSDPModule")
 
 
@@ -37,10 +39,29 @@ def unwrapped(net: nn.Module) -> nn.Module:
                 "for example with torch.distributed.checkpoint.state_dict.get_model_state_dict(net, "
                 "options=StateDictOptions(full_state_dict=True)), load that into an ordinary copy and measure the copy."
             )
+        _refuse_other_kinds(net)
         inner = _inside(net)
         if inner is None:
             return net
         net = inner
+
+
+def _refuse_other_kinds(net: nn.Module) -> None:
+    """Refuse modules that cannot be taken apart, have no derivative or no numbers."""
+    for name, module in net.named_modules():
+        what = f"{name or 'the network'} is a {type(module).__name__}"
+        if isinstance(module, torch.jit.ScriptModule):
+            raise ModelError(
+                f"{what}, compiled by torch.jit, which cannot be taken apart: give the module that it was made from."
+            )
+        if type(module).__module__.startswith(_QUANTISED):
+            raise ModelError(
+                f"{what}: quantised layers have no derivative; measure the network before quantisation."
+            )
+    if any(parameter.is_meta for parameter in net.parameters()):
+        raise ModelError(
+            "the network is on the meta device, which holds no numbers: net.to_empty(device='cpu'), and load weights."
+        )
 
 
 def _inside(net: nn.Module) -> nn.Module | None:

@@ -147,10 +147,16 @@ def split(
 ) -> tuple[nn.Module, nn.Module]:
     """Head and tail with net = head ∘ tail, cut after the module named ``seam``.
 
-    Both use the network's own modules; nothing is copied or changed. A part can be split again. Given ``x``, the cut
-    is verified by a gradient; without it the head learns the input's shape from the tail's first call. Of token ids
-    the tail begins behind the embedding. ``output`` and ``extras`` are as in :func:`undertow.jacobian_norms`; a
-    network that needs them wants ``x`` as well.
+    Both use the network's own modules; nothing is copied or changed. A part can be split again. Of token ids
+    the tail begins behind the embedding.
+
+    Args:
+        net: the network, or a part that an earlier split gave.
+        seam: the name of a module, one of :func:`undertow.seams`.
+        x: samples, by which the cut is verified; without them the head learns the input's shape from the tail's first
+            call. A network of tokens, with an output that is chosen or with extras, wants them.
+        output: which of the network's outputs: a name, a place, a function; by default the obvious one, "logits".
+        extras: what the network takes beside x, by name, a row for each sample: {"attention_mask": mask}.
 
     >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
     >>> import torch
@@ -172,6 +178,13 @@ def chain(
     extras: Mapping[str, Any] | None = None,
 ) -> tuple[nn.Module, ...]:
     """The parts of ``net`` between consecutive seams, from input to output.
+
+    Args:
+        net: the network.
+        names: seams in the order in which a sample passes them.
+        x: samples, by which every cut is verified.
+        output: which of the network's outputs: a name, a place, a function; by default the obvious one, "logits".
+        extras: what the network takes beside x, by name, a row for each sample: {"attention_mask": mask}.
 
     >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 1))
     >>> [len(part) for part in chain(net, ["1", "3"])]

@@ -230,7 +230,14 @@ def jacobian_operator(
     output: OutputChoice = None,
     extras: Mapping[str, Any] | None = None,
 ) -> JacobianOperator:
-    """The per-sample Jacobians of ``f`` at ``x``, shape (N, …), as an operator; options as in ``jacobian_norms``.
+    """The per-sample Jacobians of ``f`` at ``x``, shape (N, …), as an operator.
+
+    Args:
+        f: a network in eval mode, or any function (N, …) → (N, …) that treats every sample alone.
+        x: samples (N, …), or token ids.
+        dtype: of the computation; by default that of the network.
+        output: which of the network's outputs: a name, a place, a function; by default the obvious one, "logits".
+        extras: what the network takes beside x, by name, a row for each sample: {"attention_mask": mask}.
 
     >>> net = torch.nn.Linear(3, 2, bias=False)
     >>> op = jacobian_operator(net, torch.ones(5, 3))

@@ -114,6 +114,11 @@ class NetworkSamples:
             self._compare_places(chosen)
         except torch.OutOfMemoryError:
             self._compare_places(chosen[:2])
+        except AssertionError as error:
+            raise ModelError(
+                f"the network takes {len(chosen)} samples and no other number of them (exported or traced so?): "
+                f"measure the module that it was made from. It says: {type(error).__name__}: {error}"
+            ) from error
 
     def _compare_places(self, chosen: Tensor) -> None:
         few = self.x[chosen]

@@ -34,9 +34,14 @@ def seams(
     A seam is a tensor that every path from the input to the output passes through. The paths are read off
     the autograd graph of one forward pass, so skip connections, reused modules and control flow are seen
     as they ran, inside nested modules too. What goes round a place without a gradient (a mask, a detached value)
-    shows when the place is held fixed under another input. Without ``x`` an input is made up to fit the first layer.
-    A place with several names (a block and its last layer) is listed under the shortest one. ``output`` and
-    ``extras`` are as in :func:`undertow.jacobian_norms`.
+    shows when the place is held fixed under another input.
+    A place with several names (a block and its last layer) is listed under the shortest one.
+
+    Args:
+        net: the network, compiled or wrapped as it may be; it is looked at in eval mode and left as it was.
+        x: samples (N, …) or token ids; without them an input is made up to fit the first layer.
+        output: which of the network's outputs: a name, a place, a function; by default the obvious one, "logits".
+        extras: what the network takes beside x, by name, a row for each sample: {"attention_mask": mask}.
 
     >>> seams(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)))
     ['0', '1']

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -31,6 +32,17 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
     are written. Autocast is off, also where accelerate has put it into the network: error bounds count the rounding of
     the dtype that a network holds, not of one that its products are taken in.
     """
+    with _ONE_AT_A_TIME, _left_as_it_was(f, device):
+        yield
+
+
+_ONE_AT_A_TIME = (
+    threading.RLock()
+)  # hooks on a network, the global RNG and backend switches are every thread's
+
+
+@contextlib.contextmanager
+def _left_as_it_was(f: Callable[..., Any], device: torch.device | None) -> Iterator[None]:
     modules = list(f.modules()) if isinstance(f, nn.Module) else []
     modes = [(module, module.training) for module in modules]
     buffers = [

@@ -54,8 +54,12 @@ def stable_rank(
 
     Kou, Chen & Gu (2023) bound its limit under gradient descent by 2 for two-layer ReLU networks and by 1
     for leaky ReLU. A convolution (out, in, *kernel) is read as the matrix (out, in·kernel) that acts on
-    patches, which is not the norm of the convolution as a map between images. ``rtol`` bounds the error of
-    ‖W‖₂ for large matrices (by Lanczos, in float64; one chance in a million that the bound fails).
+    patches, which is not the norm of the convolution as a map between images.
+
+    Args:
+        weight: a matrix, or a module: then a dictionary by the names of its parameters of two or more axes.
+        rtol: bounds the error of ‖W‖₂ for large matrices (by Lanczos, in float64; one chance in a million that the
+            bound fails).
 
     >>> stable_rank(torch.eye(3)).value
     3.0

@@ -17,6 +17,7 @@ from undertow.measures.reading import Measure, TrackingMeasure
 from undertow.probe.budget import Budget
 from undertow.probe.checks import check_measures, check_points, check_sinks
 from undertow.probe.costs import Costs, ReadingCost
+from undertow.probe.faults import Faults, OnError
 from undertow.probe.measured_network import MeasuredNetwork, in_dtype
 from undertow.probe.prepared_measures import begun, points_of, with_standard_error
 from undertow.probe.preserve_state import preserve_state
@@ -72,6 +73,8 @@ class Probe:
             how many points each reading is on, and where the measure knows it a key "standard_error" what that means.
         spread: where several processes train together, whether they take the measures in turn, each on its own points,
             and all have all records; every process has to tell its probe of the same steps.
+        on_error: "warn" where a measure that fails after the first step is to be a warning, "raise" where it is to end
+            the training. What cannot be measured before training is refused at once.
 
     >>> import torch
     >>> from undertow.probe import Accuracy, StableRank
@@ -103,6 +106,7 @@ class Probe:
         sinks: Sequence[Sink] = (),
         budget: float | None = None,
         spread: bool = False,
+        on_error: OnError = "warn",
     ) -> None:
         check_points(net, x, y)
         check_measures(measures)
@@ -130,6 +134,7 @@ class Probe:
                     "itself, probe(step=…), whenever the loss has passed a power of ten."
                 )
         self._costs = Costs([measure.name for measure in self.measures])
+        self._faults = Faults(on_error)
         self.trial = trial
         self.records: list[Record] = []
         self._step = self._epoch = 0
@@ -140,6 +145,7 @@ class Probe:
         self._next = self._next_due()
         if at_start:
             self._take(index for index, schedule in enumerate(self.schedules) if schedule.due(0))
+        self._faults.training = True
 
     def __call__(self, *, step: int | None = None, epoch: int | None = None) -> list[Record]:
         """Measure now and return the new records; ``step`` and ``epoch``, where given, set the counters."""
@@ -231,7 +237,11 @@ class Probe:
                 )
             self._diverged = True
             return []
-        return [(index, record) for index in affordable for record in self._read(seen, index, last=last)]
+        found = []
+        for index in affordable:
+            with self._faults.told(self.measures[index].name, self._step):
+                found += [(index, record) for record in self._read(seen, index, last=last)]
+        return found
 
     def _price(self, index: int) -> tuple[str, int, int | None]:
         """A measure's name in the budget, its points, and how many of them it needs; None where it takes fewer."""

@@ -38,6 +38,15 @@ class Csv:
     """Rows ``trial, step, epoch, measure, key, value, error`` at the end of a file, each moment's at once.
 
     A file that is there already is gone on with.
+
+    Args:
+        path: of the file; folders on the way are made.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "records.csv"
+    >>> Csv(path)([Record("", 7, 1, "accuracy", "", 0.5)])
+    >>> path.read_text().split()
+    ['trial,step,epoch,measure,key,value,error', ',7,1,accuracy,,0.5,']
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -54,7 +63,18 @@ class Csv:
 
 
 class TensorBoard:
-    """Scalars of a ``SummaryWriter``, by step; numerical errors beside them as ``…/error``."""
+    """Scalars of a ``SummaryWriter``, by step; numerical errors beside them as ``…/error``.
+
+    Args:
+        writer: ``torch.utils.tensorboard.SummaryWriter(folder)``, or another with its ``add_scalar`` and ``flush``.
+
+    >>> class Writer:
+    ...     def add_scalar(self, name, value, step): print(name, value, step)
+    ...     def flush(self): pass
+    >>> TensorBoard(Writer())([Record("", 7, 1, "energy", "", 0.5, 0.001)])
+    undertow/energy 0.5 7
+    undertow/energy/error 0.001 7
+    """
 
     def __init__(self, writer: Any) -> None:
         self.writer = writer
@@ -71,6 +91,9 @@ class Log:
     """One dictionary for each moment to a function: its metrics by name, with ``step`` and ``epoch``.
 
     ``Log(wandb.log)``; ``Log(lambda found: mlflow.log_metrics(found, step=found.pop("step")))``.
+
+    Args:
+        function: is called with each dictionary.
 
     >>> Log(print)([Record("", 7, 1, "accuracy", "", 0.5)])
     {'step': 7, 'epoch': 1, 'undertow/accuracy': 0.5}

@@ -232,3 +232,24 @@ def test_rows_of_several_networks_are_refused_without_saying_whose() -> None:
     for through in (layer.backward, layer.backward_absolute):
         with pytest.raises(AssertionError):
             through(torch.ones(2, 1, *layer.shape, dtype=torch.float64))
+
+
+class _Attending(nn.Module):
+    """Causal attention by PyTorch's fused kernel, which has no second derivative."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read, self.last = nn.Linear(4, 12), nn.Linear(20, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.read(x).unflatten(2, (3, 1, 4)).permute(2, 0, 3, 1, 4).unbind(0)
+        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.last(seen.flatten(1))  # type: ignore[no-any-return]
+
+
+def test_steep_points_of_a_network_with_fused_attention() -> None:
+    torch.manual_seed(0)
+    net, x = _Attending().eval(), torch.randn(2, 5, 4)
+    found = ut.lipschitz(net, x, radius=0.1)
+    assert bool((found.lower >= 0.999 * ut.jacobian_norms(net, x).value).all())
+    assert bool((found.lower <= found.upper).all())

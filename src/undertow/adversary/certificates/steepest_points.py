@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from undertow.adversary.geometry import dual_lengths, furthest, project, unit
+from undertow.core.plain_attention import plain_attention
 
 __all__ = ["jacobian_norms_of", "steepest_found"]
 
@@ -81,7 +82,7 @@ def jacobian_norms_of(
     function: Function, at: Tensor, norm: float, *, rows: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Norms of the Jacobian at flat points (P, d); directions (P, d) that it stretches most, and that it grows in."""
-    with torch.enable_grad():
+    with torch.enable_grad(), plain_attention():  # fused attention has no second derivative
         point = at.detach().requires_grad_(True)
         values = function(point)
         parts = [

@@ -49,8 +49,13 @@ def follow(optimizer: Optimizer, probe: Probe, *, steps_per_epoch: int | None = 
     """Tell ``probe`` of every step that ``optimizer`` makes, without a change to the loop.
 
     It is the optimiser's steps that count: under gradient accumulation one for several batches, and none where mixed
-    precision skips one. An optimiser that ``accelerate`` prepared is followed inside. With ``steps_per_epoch`` the
-    probe is told of epochs too; without, call ``probe.epoch_end()`` yourself, or measure by steps (``every=100``).
+    precision skips one. An optimiser that ``accelerate`` prepared is followed inside.
+
+    Args:
+        optimizer: of several that take turns, the one whose steps count.
+        probe: what is told; at the end of the ``with`` block also that training has ended.
+        steps_per_epoch: after how many steps the probe is told of an epoch; without, call ``probe.epoch_end()``
+            yourself, or measure by steps (``every=100``).
 
     >>> import torch, undertow as ut
     >>> from undertow.probe import StableRank

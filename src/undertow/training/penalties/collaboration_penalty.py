@@ -28,6 +28,11 @@ class CollaborationPenalty(Penalty):
     too small, the tail's most, and ϱ comes out too large. Without a memory vectors start at random in every call:
     then take more steps. Of a batch that training takes in parts, because it is large, it is the mean of their ϱ².
 
+    Args:
+        seam: Where the network is cut, one of ``undertow.seams(net, x)``.
+        weight: What the square is multiplied by.
+        steps: Steps of the power method for every sample and call.
+
     >>> net = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 1, bias=False))
     >>> _ = net[0].weight.data.copy_(torch.diag(torch.tensor([3.0, 1.0])))
     >>> _ = net[1].weight.data.copy_(torch.tensor([[0.0, 2.0]]))  # the head reads what the tail stretches least

@@ -23,6 +23,10 @@ class EnergyPenalty(Penalty):
     gradient is that of the value with vectors held fixed. One output is exact at once. Without a memory vectors
     start at random in every call: then take more steps, or the Jacobian penalty, which is unbiased from one.
 
+    Args:
+        weight: What the square is multiplied by.
+        steps: Steps of the power method for every sample and call.
+
     >>> import torch
     >>> net = torch.nn.Linear(2, 2, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[3.0, 0.0], [0.0, 1.0]]))
