@@ -42,6 +42,17 @@ def test_points_that_no_plane_separates_are_refused() -> None:
     x = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
     with pytest.raises(InputError, match="separates"):
         hard_margin(x, torch.tensor([1, 1]))
+    for labels in (torch.tensor([0, 2]), torch.tensor([-1, 0])):
+        with pytest.raises(InputError, match="0 and 1, or −1 and 1"):
+            hard_margin(x, labels)
+        with pytest.raises(InputError, match="0 and 1, or −1 and 1"):
+            l2_path(x, labels, [-1.0])
+    with pytest.raises(InputError, match="a label for each"):
+        hard_margin(x, torch.tensor([1]))
+    with pytest.raises(InputError, match="x has entries that are not finite"):
+        l2_path(x * torch.nan, torch.tensor([0, 1]), [-1.0])
+    with pytest.raises(InputError, match="finite numbers"):
+        l2_path(x, torch.tensor([0, 1]), [torch.nan])
 
 
 def test_the_l2_path_is_the_minimum_and_goes_to_the_machine() -> None:

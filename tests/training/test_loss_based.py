@@ -294,11 +294,31 @@ def test_a_network_that_never_gets_on_is_given_up() -> None:
         trainer.run_epoch()
     (member,) = trainer.members()
     assert (member.status, member.step, member.tries) == ("diverged", 0, 5)
-    assert member.reason == (
+    assert str(member.reason).startswith(
         "5 tries of epoch 1 in a row did not keep the training loss from rising: another learning rate, or more steps "
         "in an epoch, may help."
     )
     assert trainer.running() == [False]
+
+
+def test_a_network_that_begins_above_the_first_frame_is_told_of_it() -> None:
+    x, y = data()
+    start = cases.shallow(0)
+    with torch.no_grad():
+        for parameter in start.parameters():
+            parameter.mul_(30)
+
+    def trained(rule: LossBased) -> Trainer:
+        trainer = Trainer([start], x, y, [recipe(rate=rule, epochs=2)])
+        trainer.advance(10**4)
+        return trainer
+
+    given_up = trained(LossBased(patience=5))
+    begin = math.log10(math.e) * float(given_up.log_loss())
+    (member,) = given_up.members()
+    assert f"Its loss was 10^{begin:.3g} before the first epoch" in str(member.reason)
+    assert "frame_at_start" in str(member.reason)
+    assert trained(LossBased(patience=100, frame_at_start=2 * 10**begin)).epochs() == [2]
 
 
 def test_a_hopeless_try_ends_at_once_and_counts_as_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,8 +41,9 @@ def hard_margin(x: Tensor, y: Tensor) -> SupportVectorMachine:
     >>> [round(v, 6) for v in found.weight.tolist()], [round(v, 6) for v in found.multipliers.tolist()]
     ([1.0, 0.5], [1.0, 0.25, 0.0])
     """
+    rows = margin_rows(x, y)
     try:
-        best = max_margin(margin_rows(x, y))
+        best = max_margin(rows)
     except InputError:
         raise InputError(
             "no plane through the origin separates the points: there is no hard-margin classifier."

@@ -15,6 +15,7 @@ from undertow.measures.hard_margin import hard_margin
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading, labels_for
 from undertow.measures.weight_direction import directional_distance
+from undertow.theory.max_margin import margin_rows
 
 __all__ = ["L2Path", "l2_path"]
 
@@ -32,8 +33,9 @@ def l2_path(x: Tensor, y: Tensor, log10_penalties: Sequence[float]) -> Tensor:
     >>> [round(v, 2) for v in (far / far[1]).tolist()]              # the SVM points to (1/2, 1)
     [0.5, 1.0]
     """
-    signs = torch.where(y > 0, 1.0, -1.0).double().to(x.device)
-    rows = signs[:, None] * x.detach().double().flatten(1)
+    if not all(math.isfinite(each) for each in log10_penalties):
+        raise InputError(f"log10_penalties = {list(log10_penalties)!r} must be finite numbers.")
+    rows = margin_rows(x, y.to(x.device))
     eye = torch.eye(rows.shape[1]).to(rows)
     w, found = torch.zeros(rows.shape[1]).to(rows), {}
     for log10_penalty in sorted(_between(log10_penalties), reverse=True):

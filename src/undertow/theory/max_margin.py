@@ -97,6 +97,14 @@ def margin_rows(x: Tensor, y: Tensor, *, classes: int = 2) -> Tensor:
     [[1.0, -1.0, 0.0], [1.0, 0.0, -1.0]]
     """
     points = x.detach().flatten(1).double()
+    if y.shape != (len(points),):
+        raise InputError(f"y has shape {tuple(y.shape)} beside {len(points)} points: give a label for each.")
+    if not bool(torch.isfinite(points).all()):
+        raise InputError("x has entries that are not finite: leave these points out.")
+    found = set(torch.unique(y).tolist())
+    if not (found <= set(range(classes)) or (classes == 2 and found <= {-1, 1})):
+        either = "0 and 1, or −1 and 1" if classes == 2 else f"0 … {classes - 1}"
+        raise InputError(f"labels of {classes} classes must be {either}.")
     if classes == 2:
         return points * torch.where(y > 0, 1.0, -1.0).to(points)[:, None]
     own = torch.nn.functional.one_hot(y.long(), classes).to(points)

@@ -75,6 +75,17 @@ class Attempts:
         """Which networks have kept an epoch with the loss that training was to end at, (M,) bool."""
         return (self.log_loss <= self._stop) & (self.epochs > 0)
 
+    def frame_out_of_reach(self, index: int) -> str:
+        """A sentence with what to try where no epoch was kept yet and the first had to begin by falling, or nothing."""
+        allowed = self._rule.allowed(self.state)
+        if allowed is None or bool(self.epochs[index] > 0) or not bool(allowed[index] < self.log_loss[index]):
+            return ""
+        first, begin = (math.log10(math.e) * float(each[index]) for each in (allowed, self.log_loss))
+        return (
+            f" Its loss was 10^{begin:.3g} before the first epoch, which is kept only where it ends below "
+            f"10^{first:.3g}: a frame_at_start above the loss lets it begin."
+        )
+
     def settle(self, log_loss: Tensor, out: Tensor, log_rates: Tensor) -> Tensor:
         """Keep the try or take it back, given each network's loss after it; which were kept, (M,) bool.
 

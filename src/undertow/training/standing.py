@@ -96,6 +96,7 @@ class Standing:
             reason = (
                 f"{self._failed[index]} tries of epoch {self._epochs[index] + 1} in a row did not keep the training "
                 "loss from rising: another learning rate, or more steps in an epoch, may help."
+                f"{'' if self._step.attempts is None else self._step.attempts.frame_out_of_reach(index)}"
             )
             return MemberState("diverged", step, reason, tries)
         finished = self._reached[index] or self.epochs(made)[index] >= self._wanted
