@@ -78,7 +78,7 @@ def through_training(
 def along_the_loss(
     frame: polars.DataFrame, panels: Mapping[str, polars.DataFrame], **looks: Any
 ) -> altair.TopLevelMixin:
-    """The same of networks that are read at every half decade of the loss, and so compared at equal loss."""
+    """The same of networks read within eight steps after every half decade of the loss: of late ones at equal loss."""
     by, half_decades = ["trial", "step"], (-2 * polars.col("value")).floor() / 2
     passed = measured(frame, "loss", "log10").select(*by, passed=half_decades)
     tables = {name: table.join(passed, on=by) for name, table in panels.items()}
