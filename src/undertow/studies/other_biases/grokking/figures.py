@@ -19,7 +19,6 @@ from undertow.studies.other_biases.grokking.claims import FITTED, GENERALISES, H
 __all__ = ["FIGURES"]
 
 FIGURES = Figures(parts=("grokking",))
-_SIZE = (280, 180)
 _SEEN, _OTHERS = "seen in training", "others"
 
 
@@ -95,7 +94,7 @@ def accuracies(
         rules=rules,
         interval=median_interval,
         title=what,
-        size=_SIZE,
+        size=(280, 180),
     ).draw(table)
 
 
