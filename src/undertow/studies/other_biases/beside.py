@@ -49,13 +49,14 @@ def through_training(
     x: Axis = STEPS,
     **looks: Any,
 ) -> altair.TopLevelMixin:
-    """A panel for each table of readings over training, medians as claims are judged.
+    """A panel for each table of readings over training, medians as claims are judged; eight to a doubling of steps.
 
     ``named`` says how colours are called, where the column ``colour`` does not; ``along`` is the horizontal axis.
     """
-    name = polars.col(colour) if named is None else named
+    name, time = polars.col(colour) if named is None else named, polars.col(along)
+    shown = time == time.max().over((8 * time.log(2)).floor()) if x.log else polars.lit(True)
     tables = [
-        table.filter(polars.col("step") > 0).select(
+        table.filter(polars.col("step") > 0, shown).select(
             "seed", along, polars.col("value").cast(polars.Float64), panel=polars.lit(panel), **{colour: name}
         )
         for panel, table in panels.items()
