@@ -253,6 +253,12 @@ def test_generalising_late_holds_and_at_once_fails() -> None:
         assert CLAIMS[claim](soon).verdict is Verdict.HOLDS, claim
 
 
+def test_a_delay_is_not_compared_with_itself() -> None:
+    frame = grokking_records(lambda gain, decay: 200 * gain / decay, after=0.5)
+    with pytest.raises(InputError, match="one gain alone"):
+        CLAIMS["B-i.start"](frame.filter(polars.col("gain") == 1.0))
+
+
 def test_the_delay_is_log_of_the_start_over_decay_or_not() -> None:
     right = grokking_records(lambda gain, decay: 10 + 100 * decay * math.log(2 * gain), after=0.0)
     usual = right.with_columns(weight_decay=0.01 / polars.col("weight_decay"))

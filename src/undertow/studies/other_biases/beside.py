@@ -49,13 +49,14 @@ def through_training(
     x: Axis = STEPS,
     **looks: Any,
 ) -> altair.TopLevelMixin:
-    """A panel for each table of readings over training, medians as claims are judged.
+    """A panel for each table of readings over training, medians as claims are judged; eight to a doubling of steps.
 
     ``named`` says how colours are called, where the column ``colour`` does not; ``along`` is the horizontal axis.
     """
-    name = polars.col(colour) if named is None else named
+    name, time = polars.col(colour) if named is None else named, polars.col(along)
+    shown = time == time.max().over((8 * time.log(2)).floor()) if x.log else polars.lit(True)
     tables = [
-        table.filter(polars.col("step") > 0).select(
+        table.filter(polars.col("step") > 0, shown).select(
             "seed", along, polars.col("value").cast(polars.Float64), panel=polars.lit(panel), **{colour: name}
         )
         for panel, table in panels.items()
@@ -78,7 +79,7 @@ def through_training(
 def along_the_loss(
     frame: polars.DataFrame, panels: Mapping[str, polars.DataFrame], **looks: Any
 ) -> altair.TopLevelMixin:
-    """The same of networks that are read at every half decade of the loss, and so compared at equal loss."""
+    """The same of networks read within eight steps after every half decade of the loss: of late ones at equal loss."""
     by, half_decades = ["trial", "step"], (-2 * polars.col("value")).floor() / 2
     passed = measured(frame, "loss", "log10").select(*by, passed=half_decades)
     tables = {name: table.join(passed, on=by) for name, table in panels.items()}

@@ -23,7 +23,7 @@ _SIZES = by_scale(
     wide_rate=(5e-3, 1e-3, 1e-4),
     wide_epochs=(200, 1500, 20000),
     wide_every=(20, 20, 50),
-    beside_every=(200, 250, 2000),
+    beside_every=(400, 250, 2000),
     target=((1,), (1, 2, 3), (5, 10)),
     noise_frequencies=([2, 4, 6], [4, 6, 8, 10, 12], [15, 20, 30, 40, 50]),
 )

@@ -19,8 +19,6 @@ from undertow.studies.other_biases.grokking.claims import FITTED, GENERALISES, H
 __all__ = ["FIGURES"]
 
 FIGURES = Figures(parts=("grokking",))
-_SIZE = (280, 180)
-_SEEN, _OTHERS = "seen in training", "others"
 
 
 def _setting(table: polars.DataFrame) -> polars.DataFrame:
@@ -77,7 +75,7 @@ def accuracies(
     in_time: bool = False,
 ) -> altair.TopLevelMixin:
     """The two curves of every paper on grokking, a panel for each start and decay; medians, as claims are judged."""
-    names = {"seen": _SEEN, "unseen": _OTHERS}
+    names = {"seen": "seen in training", "unseen": "others"}
     chosen = measured(frame, "late-generalisation").filter(polars.col("key").is_in(list(names)))
     table = chosen.with_columns(curve=polars.col("key").replace_strict(names)).filter(polars.col("step") > 0)
     if in_time:
@@ -95,7 +93,7 @@ def accuracies(
         rules=rules,
         interval=median_interval,
         title=what,
-        size=_SIZE,
+        size=(280, 180),
     ).draw(table)
 
 

@@ -60,8 +60,8 @@ about_greedy = CLAIMS.on(
 _GREEDY = "The same of rank 3 in 100 dimensions."
 
 
-@about_greedy("B-k-greedy", _GREEDY)
 @about_values("B-k", "The singular values of a deep factorisation are learned one after the other.")
+@about_greedy("B-k-greedy", _GREEDY)
 def one_after_the_other(frame: polars.DataFrame) -> Finding:
     """Per seed how much of its last value σ_k has when σ_(k+1) comes to half of its own, mean over k up to the rank."""
     following = half_grown(frame).with_columns(polars.col("place") - 1)
@@ -74,8 +74,8 @@ def one_after_the_other(frame: polars.DataFrame) -> Finding:
     return verdict(table, above=0.8, note=note)
 
 
-@about_greedy("B-k.order-greedy", _GREEDY)
 @about_values("B-k.order", "The larger ones first.")
+@about_greedy("B-k.order-greedy", _GREEDY)
 def larger_first(frame: polars.DataFrame) -> Finding:
     """Per seed Spearman's correlation of k and the step at which σ_k has half of its last value, mean over products."""
     ranks = rank_correlation(half_grown(frame), "place", "step", by=_NETWORK)
@@ -92,8 +92,8 @@ def beside_theory(frame: polars.DataFrame) -> polars.DataFrame:
     return table.with_columns(theory=polars.Series(times, dtype=polars.Float64))
 
 
-@about_greedy("B-k.time-greedy", _GREEDY)
 @about_values("B-k.time", "When, relative to the first, is what the equation of one singular value says.")
+@about_greedy("B-k.time-greedy", _GREEDY)
 def near_the_equation(frame: polars.DataFrame) -> Finding:
     """Per seed step_k/step_1 over the equation's t_k/t_1, mean over k from 2 and products; between a half and two."""
     step, theory = polars.col("step"), polars.col("theory")

@@ -46,7 +46,7 @@ def sharpening(frame: polars.DataFrame, what: str) -> altair.TopLevelMixin:
         column="degree" if "degree" in table.columns else None,
         rules=[1.0],
         title=f"{what}: rates whose 2/η the flow exceeds stop there",
-        size=(460, 240),
+        size=(300, 200) if "degree" in table.columns else (460, 240),
     ).draw(table)
 
 
