@@ -122,7 +122,7 @@ class _Perturbing(EveryOperation):  # type: ignore[no-untyped-call]
     def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, exact: bool) -> Any:
         if exact:
             return func(*args, **kwargs)
-        found = chosen_otherwise(func, args, kwargs, upwards=self.noise.upwards) or func(*args, **kwargs)
+        found: Any = chosen_otherwise(func, args, kwargs, upwards=self.noise.upwards) or func(*args, **kwargs)
         name = func.__name__.split(".")[0]
         if name in _UNTOUCHED and not self._is_rounded(found):
             return found

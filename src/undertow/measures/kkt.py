@@ -127,6 +127,7 @@ def kkt(
         output: Which of the network's outputs holds the scores, where it has several: a name, a place, a function.
         extras: What the network takes beside x, by name, a row for each point: {"attention_mask": mask}.
 
+    >>> import torch
     >>> net = nn.Linear(2, 1, bias=False)
     >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 1.0]]))
     >>> x, y = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([1, 1])

@@ -95,7 +95,7 @@ def grows_without_decay(frame: polars.DataFrame) -> Finding:
 def delays(frame: polars.DataFrame, axis: str) -> Finding:
     """Per seed log₁₀ of the steps to generalise at the largest value of the axis over those at the smallest."""
     table = jumps(frame).with_columns(polars.col("generalises").fill_null(polars.col("all")))
-    ends = table[axis].max(), table[axis].min()
+    ends = [float(table[axis].sort()[place]) for place in (-1, 0)]
     if ends[0] == ends[1]:
         raise InputError(f"one {axis} alone: delays are compared between two")
     others = [name for name in present(table, _AXES) if name != axis]
