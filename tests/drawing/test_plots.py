@@ -115,6 +115,18 @@ def test_axes_rules_dashes_and_panels() -> None:
     assert spec["title"]["text"][1].startswith("second; mean of 3 seeds")
 
 
+@pytest.mark.parametrize(("panels", "apart"), [(2, False), (3, True), (4, False)])
+def test_no_axis_stands_where_the_last_line_has_no_panel(panels: int, apart: bool) -> None:
+    table = polars.concat(
+        losses().with_columns(start=polars.lit(f"start {number}")) for number in range(panels)
+    )
+    spec, _ = drawn(
+        LinePlot(x="step", y="loss", colour="rule", column="start", wrap=2, own_y=True).draw(table)
+    )
+    assert spec["resolve"]["scale"] == {"y": "independent"}
+    assert spec["resolve"].get("axis") == ({"x": "independent"} if apart else None)
+
+
 def test_every_point_of_a_scatter_plot_is_a_row_and_theory_is_a_line_through_them() -> None:
     points = polars.DataFrame(
         {"norm": [1.0, 4.0], "speed": [2.0, 0.5], "width": [16, 64], "kind": ["a", "b"]}

@@ -95,7 +95,7 @@ class LinePlot:
         chart.width, chart.height = self.size
         chart = in_panels(chart, tidy, column=self.column, row=self.row, wrap=self.wrap)
         if self.own_y:
-            chart.resolve = altair.Resolve(scale=altair.ScaleResolveMap(y="independent"))
+            chart = chart.resolve_scale(y="independent")
         chart.title = small_title(self._text(summary["seeds"].to_list()))
         titled: altair.TopLevelMixin = chart
         return titled

@@ -90,5 +90,7 @@ def in_panels(
         return chart
     if wrap and column:
         panels = tidy[column].unique(maintain_order=True).to_list()
-        return chart.facet(altair.Facet(f"{column}:N", title=None, sort=panels, header=header), columns=wrap)
+        lines = chart.facet(altair.Facet(f"{column}:N", title=None, sort=panels, header=header), columns=wrap)
+        # Shared axes stand below every column of the last line, also where it has no panel.
+        return lines.resolve_axis(x="independent") if len(panels) > wrap and len(panels) % wrap else lines
     return chart.facet(**facets)

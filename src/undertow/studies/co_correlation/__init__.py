@@ -32,7 +32,7 @@ STUDY = Study(
     summary="Gradient descent aligns neighbouring layers: their co-correlation ϱ rises, most of all in wide networks "
     "with a small start, and with it the Dirichlet energy that makes a network fragile.",
     costs={
-        "smoke": "610 small trials on digits, about 35 s on two cores",
+        "smoke": "610 small trials on digits, about 25 s on two cores",
         "laptop": "1,160 trials on up to 3,840 images of MNIST (Fashion-MNIST or digits where it is not on this "
         "machine), 14 of them small residual networks on CIFAR-10; about 10 minutes on two cores",
         "paper": "240 networks on all of MNIST, about 4 minutes on one H200; the paper's whole grid of 140 with one "

@@ -17,7 +17,7 @@ STUDY = Study(
     summary="Where a class consists of several clusters, gradient descent is said to give every neuron the average of "
     "their centres instead of one centre each. The average classifies perfectly, and is far easier to attack.",
     costs={
-        "smoke": "620 small trials on synthetic clusters and digits, about 65 s on two cores",
+        "smoke": "620 small trials on synthetic clusters and digits, about 45 s on two cores",
         "laptop": "490 trials on synthetic clusters and 390 others, with MNIST or digits; about 5 minutes on two "
         "cores",
         "paper": "500 trials on clusters, d = 3072 and up to 20 seeds, 6 minutes on two cores; 470 on MNIST, CIFAR-10 "

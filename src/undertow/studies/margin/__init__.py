@@ -23,7 +23,7 @@ STUDY = Study(
     "normalised margin for ever, and to converge in direction to a KKT point of the margin problem. The talk asks "
     "whether such a network is also more robust.",
     costs={
-        "smoke": "403 small trials, about 12 s on two cores",
+        "smoke": "403 small trials, about 14 s on two cores",
         "laptop": "884 trials to losses of 10^-100 … 10^-1000, about 5 minutes on two cores",
         "paper": "MNIST's CNN towards 10^-881, VGG16 and about 1,000 small trials, for a GPU",
     },

@@ -20,7 +20,7 @@ STUDY = Study(
     summary="An optimiser chooses the norm in which the margin grows, it is said, and by duality the attacker that the "
     "network withstands: sign descent and Adam L1, gradient descent L2, coordinate descent L∞.",
     costs={
-        "smoke": "338 small trials, about 15 s on two cores",
+        "smoke": "338 small trials, about 11 s on two cores",
         "laptop": "580 trials, about 9 minutes on two cores",
         "paper": "1,100 trials: pictures on one GPU, the rest on its machine's cores",
     },

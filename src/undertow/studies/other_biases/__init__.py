@@ -16,7 +16,7 @@ STUDY = Study(
     summary="Gradient descent is said to stop where the loss is no sharper than its step size allows, to learn low "
     "ranks and low frequencies first, and to generalise long after it has fitted. Here each is tested over seeds.",
     costs={
-        "smoke": "450 small trials, about 15 s on two cores",
+        "smoke": "450 small trials, about 17 s on two cores",
         "laptop": "710 trials, about 6 minutes on two cores",
         "paper": "1,100 trials, with 5,000 images of CIFAR-10 and p = 113, for a GPU",
     },

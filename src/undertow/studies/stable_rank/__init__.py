@@ -18,7 +18,7 @@ STUDY = Study(
     summary="On data whose points are nearly orthogonal, the first layer is said to collapse toward rank one or two "
     "while it learns. The stable rank ‖W‖_F²/‖W‖₂² shows it, for five scales of the start.",
     costs={
-        "smoke": "802 small trials, about 17 s on two cores",
+        "smoke": "802 small trials, about 11 s on two cores",
         "laptop": "2,206 trials, about 4 minutes on two cores",
         "paper": "2,816 trials, for a GPU",
     },
