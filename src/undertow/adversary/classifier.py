@@ -38,13 +38,17 @@ Net = Callable[[Tensor], Tensor]
 class Classifier:
     """A network with its normalisation, its box of valid inputs and its read-out.
 
-    ``net`` is a module, any function (B, …) → (B, k), a list of modules of one architecture, or, with
-    ``members=M``, a function (M, B, …) → (M, B, k). It is applied to z = (x − mean) / std, where ``mean`` and
-    ``std`` are numbers, one number per channel, or tensors that broadcast against one sample; with
-    ``unit_norm`` to z/‖z‖₂, every sample by its own norm, as a network trained on such inputs expects.
-    ``bounds`` are the smallest and the largest valid raw input; None leaves inputs free. ``readout`` is
-    "logit" (label 1 when the single output is positive), "classes", `Groups`, or "auto", which looks at the
-    outputs.
+    Args:
+        net: A module, any function (B, …) → (B, k), a list of modules of one architecture, or, with ``members=M``, a
+            function (M, B, …) → (M, B, k). It is applied to z = (x − mean) / std.
+        mean: A number, one number per channel, or a tensor that broadcasts against one sample.
+        std: In the same way, above 0.
+        bounds: The smallest and the largest valid raw input; None leaves inputs free.
+        readout: "logit" (label 1 when the single output is positive), "classes", `Groups`, or "auto", which looks at
+            the outputs.
+        members: How many networks a function is of; None where it is one network, or a list.
+        unit_norm: Whether the network is applied to z/‖z‖₂, every sample by its own norm, as one trained on such
+            inputs expects.
 
     >>> net = Classifier(lambda x: x.sum(1, keepdim=True))
     >>> net.margins(torch.tensor([[1.0, 2.0]]), torch.tensor([0]))

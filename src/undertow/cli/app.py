@@ -13,7 +13,7 @@ from cyclopts import App, Group, Parameter
 
 from undertow import __version__
 from undertow.cli.data_commands import data_app
-from undertow.cli.run_options import AS_PUBLISHED, AS_USUAL, HowToRun, Json, OwnTable, Runs
+from undertow.cli.run_options import AS_PUBLISHED, AS_USUAL, HowToRun, Json, OwnTable, Runs, Several
 from undertow.cli.uncollected import uncollected
 from undertow.core.errors import ConfigError
 
@@ -60,10 +60,11 @@ def studies(study: str | None = None, /, *, json: Json = False) -> int:
 @app.command(group=STUDIES, sort_key=2)
 def reproduce(
     study: str,
+    /,
     *,
     scale: Literal["smoke", "laptop", "paper"] = "laptop",
     variant: str = "paper",
-    part: tuple[str, ...] = (),
+    part: Several = (),
     seeds: int | None = None,
     first_seed: int | None = None,
     runs: Path = Path("runs"),
@@ -229,7 +230,7 @@ def measure(
     output: str | None = None,
     points: int = 32,
     radii: int = 8,
-    seam: tuple[str, ...] = (),
+    seam: Several = (),
     rtol: float = 0.01,
     seconds: float = 60.0,
     json: Json = False,

@@ -10,10 +10,11 @@ from cyclopts import Parameter
 
 from undertow.core.errors import ConfigError
 
-__all__ = ["AS_PUBLISHED", "AS_USUAL", "HowToRun", "Json", "Offline", "OwnTable", "Runs"]
+__all__ = ["AS_PUBLISHED", "AS_USUAL", "HowToRun", "Json", "Offline", "OwnTable", "Runs", "Several"]
 
 Runs = Annotated[Path, Parameter(help="The folder of the runs.")]
 Json = Annotated[bool, Parameter(help="Print for machines.")]
+Several = Annotated[tuple[str, ...], Parameter(show_default=False)]
 Offline = Annotated[bool, Parameter(help="Download nothing: what is not on this machine is an error.")]
 
 
@@ -76,7 +77,7 @@ class OwnTable:
     data: Literal["table"] | None = None
     path: Path | None = None
     label: str | None = None
-    features: tuple[str, ...] = ()
+    features: Several = ()
     unlabelled_as: str | None = None
 
     def settings(self) -> dict[str, Any] | None:

@@ -205,9 +205,10 @@ def rate(frame: polars.DataFrame, order: int, side: str) -> Finding:
 for _order in RATES:
     _known = None if _order == 1 else _LEAPT
     _add = partial(CLAIMS.add, parts=(f"rates-{_order}",), figure="rates", hindsight=_known, order=_order)
-    _loss = f"The loss of {_order} layers falls like 1/(t (log t)^{2 - 2 / _order:.3g})."
+    _layers = "one layer" if _order == 1 else f"{_order} layers"
+    _loss = f"The loss of {_layers} falls like 1/(t (log t)^{2 - 2 / _order:.3g})."
     _add(f"M-e.loss-{_order}", _loss, "Theorem 4.3", side="loss")(rate)
-    _norm = f"The norm of {_order} layers grows like (log t)^(1/{_order})."
+    _norm = f"The norm of {_layers} grows like (log t)^(1/{_order})."
     _add(f"M-e.norm-{_order}", _norm, "Theorem 4.3", side="norm")(rate)
 
 
