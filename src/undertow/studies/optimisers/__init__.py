@@ -21,7 +21,7 @@ STUDY = Study(
     "network withstands: sign descent and Adam L1, gradient descent L2, coordinate descent L∞.",
     costs={
         "smoke": "338 small trials, about 11 s on two cores",
-        "laptop": "580 trials, about 9 minutes on two cores",
+        "laptop": "580 trials, about 8 minutes on two cores",
         "paper": "1,100 trials: pictures on one GPU, the rest on its machine's cores",
     },
     variants={"paper": "rates tuned on problems of their own, falling like t^-½"},
