@@ -279,6 +279,33 @@ def test_a_copy_in_another_dtype_reads_tokens_and_training_points() -> None:
     assert {record.key: record.value for record in probe.records}["linearity"] == pytest.approx(1.0)
 
 
+class Experts(nn.Module):
+    """One expert for each half of the features of a sample, by products of groups, or by ordinary ones."""
+
+    def __init__(self, *, grouped: bool) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.matrices = nn.Parameter(torch.randn(2, 16, 16, generator=generator))
+        self.grouped = grouped
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = torch.cat([x[:, :16], x[:, 16:]])
+        if not self.grouped:
+            parts = [half @ matrix for half, matrix in zip(rows.chunk(2), self.matrices, strict=True)]
+            return torch.cat(parts, dim=1)
+        ends = torch.tensor([len(x), 2 * len(x)], dtype=torch.int32)
+        return torch.cat(nn.functional.grouped_mm(rows, self.matrices, offs=ends).chunk(2), dim=1)
+
+
+def test_a_copy_in_float64_has_products_of_groups_too() -> None:
+    x, y = torch.randn(5, 32, generator=torch.Generator().manual_seed(0)), torch.zeros(5, dtype=torch.long)
+    found, plain = (
+        Probe(Experts(grouped=grouped), x, y, measures=[Energy()], dtype=torch.float64).records[0].value
+        for grouped in (True, False)
+    )
+    assert found == pytest.approx(plain, rel=1e-12)
+
+
 def test_a_step_without_a_measurement_leaves_the_network_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     net, x, y = make()
     probe = Probe(net, x, y, measures=[Accuracy()], every=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["GroupedProducts", "with_grouped_products"]
+__all__ = ["GroupedProducts", "copy_in"]
 
 _grouped = getattr(torch, "_grouped_mm", None)  # not in older PyTorch
 _M = TypeVar("_M", bound=nn.Module)
@@ -37,9 +38,15 @@ class GroupedProducts(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def with_grouped_products(net: _M) -> _M:
-    """The network, a copy of ours, whose modules with a matrix for each of several experts run within that mode."""
-    for module in net.modules():
+def copy_in(net: _M, dtype: torch.dtype) -> _M:
+    """A copy of the network in a precision; modules with a matrix for each of several experts run within that mode.
+
+    >>> net = nn.Linear(1, 1)
+    >>> copy_in(net, torch.float64).weight.dtype, net.weight.dtype
+    (torch.float64, torch.float32)
+    """
+    copied = copy.deepcopy(net).to(dtype)
+    for module in copied.modules():
         stacked = any(each.dim() == 3 for each in module.parameters(recurse=False))
         if (
             stacked
@@ -47,7 +54,7 @@ def with_grouped_products(net: _M) -> _M:
             and not isinstance(module.forward, _Within)
         ):
             module.forward = _Within(module.forward)
-    return net
+    return copied
 
 
 class _Within:

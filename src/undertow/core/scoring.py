@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
-from undertow.core.grouped_products import with_grouped_products
+from undertow.core.grouped_products import copy_in
 from undertow.core.losses import Loss, labels_of_classes, prepare_labels
 from undertow.core.numbered_samples import given_beside, numbered
 from undertow.core.outputs import OutputChoice, returning
@@ -49,7 +48,7 @@ def double_copy(net: nn.Module, dtype: torch.dtype = torch.float64) -> nn.Module
         )
     net = unwrapped(net)
     with as_written(net.modules()):
-        return with_grouped_products(copy.deepcopy(net).to(dtype).eval().requires_grad_(False))
+        return copy_in(net, dtype).eval().requires_grad_(False)
 
 
 def in_double(net: nn.Module) -> nn.Module:

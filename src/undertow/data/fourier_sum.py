@@ -89,9 +89,8 @@ def fourier_sum(
     if 2 * max(every) >= n:
         raise InputError(f"fourier-sum: {n} points tell frequencies below {n / 2:g} apart; use more points.")
     drawn = 2 * math.pi * torch.rand(len(every), generator=cpu_generator(seed, None), dtype=torch.float64)
-    own = (
-        drawn if phases is None else phases.double()[: len(every)]
-    )  # the first ones, of points without noise
+    # Of phases that are given the first ones: those of points without noise.
+    own = drawn if phases is None else phases.double()[: len(every)]
     z = (torch.arange(n, dtype=torch.float64) + offset) / n
     k = torch.tensor(every, dtype=torch.float64)
     targets = (amplitudes * torch.sin(2 * math.pi * k * z[:, None] + own)).sum(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from undertow.core.adapting import adapted
 from undertow.core.enclosing import rows_of
 from undertow.core.errors import InputError, ModelError
-from undertow.core.grouped_products import with_grouped_products
+from undertow.core.grouped_products import copy_in
 from undertow.core.outputs import OutputChoice
 from undertow.core.plain_words import check_tensor, in_plain_words, no_gradient_words
 from undertow.core.unwrapping import unwrapped
@@ -101,7 +100,7 @@ def prepare(
                 f"x has dtype {x.dtype} but the network holds {other}: pass dtype=torch.float32 or "
                 "dtype=torch.float64 to measure a copy in that precision."
             )
-        f = with_grouped_products(copy.deepcopy(f).to(dtype))  # type: ignore[union-attr]
+        f = copy_in(f, dtype)  # type: ignore[type-var]
     if not isinstance(f, nn.Module):
         return f, x
     if tokens or output is not None or extras:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from undertow.core.every_operation import EveryOperation
-from undertow.core.grouped_products import with_grouped_products
+from undertow.core.grouped_products import copy_in
 
 __all__ = ["Promoting", "double_of"]
 
@@ -71,6 +70,6 @@ def double_of(f: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     if not isinstance(f, nn.Module):
         return f
     try:
-        return with_grouped_products(copy.deepcopy(f).double())
+        return copy_in(f, torch.float64)
     except Exception:  # whatever a network's own __deepcopy__ or a held generator may raise
         return f

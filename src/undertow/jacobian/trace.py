@@ -36,9 +36,8 @@ def leave_no_trace(f: Callable[..., Any], *, device: torch.device | None = None)
         yield
 
 
-_ONE_AT_A_TIME = (
-    threading.RLock()
-)  # hooks on a network, the global RNG and backend switches are every thread's
+_ONE_AT_A_TIME = threading.RLock()
+"""Hooks on a network, the global RNG and backend switches are every thread's."""
 
 
 @contextlib.contextmanager

@@ -202,9 +202,8 @@ class PairGradients:
             }
             leaves = {name: weight.clone().requires_grad_() for name, weight in copies.items()}
             with torch.enable_grad(), warnings.catch_warnings():
-                warnings.filterwarnings(
-                    "ignore", "There is a performance drop"
-                )  # nothing that a caller can change
+                # Nothing that a caller can change.
+                warnings.filterwarnings("ignore", "There is a performance drop")
                 total = vmap(self._margin)(leaves, *each).sum()
             found = gradients_of(total, list(leaves.values()))
             rows = torch.cat([each.reshape(len(pairs), -1) for each in found], 1)

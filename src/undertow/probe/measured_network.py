@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.adapting import MeasuredElsewhere, adapted
+from undertow.core.grouped_products import copy_in
 from undertow.core.outputs import OutputChoice
 from undertow.core.unwrapping import unwrapped
 from undertow.probe.preserve_state import preserve_state
@@ -48,7 +48,7 @@ class MeasuredNetwork:
 
     def seen(self) -> nn.Module:
         """The network itself, or its copy in the dtype asked for."""
-        return self.net if self.dtype is None else copy.deepcopy(self.net).to(self.dtype)
+        return self.net if self.dtype is None else copy_in(self.net, self.dtype)
 
     def now(
         self, net: nn.Module, points: int | None = None, *, of: int | None = None

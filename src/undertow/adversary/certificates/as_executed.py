@@ -7,7 +7,6 @@ that over the slope.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +17,7 @@ from torch import Tensor
 from undertow.adversary.attacks.search import Search
 from undertow.adversary.classifier import Classifier
 from undertow.adversary.scorer import margins_of
-from undertow.core.grouped_products import with_grouped_products
+from undertow.core.grouped_products import copy_in
 
 __all__ = ["rounded_radii"]
 
@@ -66,7 +65,7 @@ def _in_float64(classifier: Classifier, search: Search, x: Tensor) -> Margins:
     if search.scores.dtype == torch.float64 or not classifier.modules:
         return _executed(search)
     try:
-        twins = [with_grouped_products(copy.deepcopy(net).double().eval()) for net in classifier.modules]
+        twins = [copy_in(net, torch.float64).eval() for net in classifier.modules]
         twin = replace(classifier, net=twins[0] if callable(classifier.net) else twins)
         with twin.scoring(x[:1].double(), check=False) as scorer:
 
