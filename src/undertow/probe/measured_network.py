@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from undertow.core.adapting import MeasuredElsewhere, adapted
 from undertow.core.grouped_products import copy_in
 from undertow.core.outputs import OutputChoice
+from undertow.core.telling import tell
 from undertow.core.unwrapping import unwrapped
 from undertow.probe.preserve_state import preserve_state
 
@@ -45,10 +46,23 @@ class MeasuredNetwork:
         self.output, self.extras = output, dict(extras or {})
         self._as_it_is: bool | None = None  # known after the first look
         self._order: Tensor | None = None
+        self.diverged = False
 
     def seen(self) -> nn.Module:
         """The network itself, or its copy in the dtype asked for."""
         return self.net if self.dtype is None else copy_in(self.net, self.dtype)
+
+    def finite(self, seen: nn.Module, step: int) -> bool:
+        """Whether there is something to measure; where the network has diverged, that is said once."""
+        if all(bool(torch.isfinite(parameter).all()) for parameter in seen.parameters()):
+            return True
+        if not self.diverged:
+            tell(
+                f"the network has weights that are NaN or infinite, at step {step}: the probe measures nothing "
+                "while it has."
+            )
+        self.diverged = True
+        return False
 
     def now(
         self, net: nn.Module, points: int | None = None, *, of: int | None = None

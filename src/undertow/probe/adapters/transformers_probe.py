@@ -33,7 +33,8 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
 
     Steps are the optimiser's (``state.global_step``), so gradient accumulation counts once; each with the learning rate
     that it was made with. Records are in ``callback.records``, and in ``state.log_history`` as far as they are numbers.
-    Another training of the same model goes on; another model has a probe, and ``records``, of its own.
+    Another training of the same model goes on; another model has a probe, and ``records``, of its own. With
+    ``resume_from_checkpoint`` the count goes on, and earlier records are in ``state.log_history`` alone.
 
     Args:
         batch: what the model is given: a dictionary as a collator makes it (``input_ids`` or ``pixel_values``, an
@@ -76,13 +77,18 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
         if self.log:
             sinks.append(Log(lambda found: self._history.append(dict(found))))
         extras = {name: extra.to(device) for name, extra in self.extras.items()}
+        options = {"extras": extras, **self.options, "sinks": sinks}
+        if state.global_step:  # resumed: what it was like here has been measured
+            options["at_start"] = False
         self.probe = Probe(
             model,
             self.x.to(device),
             None if self.y is None else self.y.to(device),
             measures=self.measures,
-            **{"extras": extras, **self.options, "sinks": sinks},
+            **options,
         )
+        if state.global_step:
+            self.probe.load_state_dict({"step": state.global_step, "epoch": int(state.epoch or 0)})
 
     def on_pre_optimizer_step(self, *_: Any, optimizer: Any = None, **__: Any) -> None:
         if optimizer is not None:  # after the step the scheduler has gone on
