@@ -53,13 +53,15 @@ def check_members(networks: Sequence[nn.Module]) -> None:
 
 
 def working_dtype(net: nn.Module, x: Tensor, dtype: torch.dtype | None) -> torch.dtype:
-    """The precision of the products: ``dtype``, or that of the network and of x where they agree."""
+    """The precision of the products: ``dtype``, or that of the network and of x; float32 for half precision."""
     if dtype is not None:
         if dtype not in (torch.float32, torch.float64):
             raise InputError(f"dtype must be torch.float32 or torch.float64, not {dtype}.")
         return dtype
     found = {parameter.dtype for parameter in net.parameters() if parameter.is_floating_point()}
     found |= {x.dtype} if x.is_floating_point() else set()
+    if found & {torch.float16, torch.bfloat16}:
+        found = {torch.float32, *found} - {torch.float16, torch.bfloat16}
     if len(found) != 1 or not found <= {torch.float32, torch.float64}:
         words = " and ".join(sorted(map(str, found)))
         raise InputError(
