@@ -26,6 +26,7 @@ from undertow.adversary.scorer import Scorer, margins_of
 from undertow.adversary.stacked_networks import stacked
 from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.outputs import picked_output
+from undertow.core.plain_checkpoints import plain_checkpoints
 from undertow.core.plain_words import check_tensor, gradients_in_plain_words, in_plain_words
 from undertow.core.unwrapping import as_written, unwrapped
 
@@ -118,6 +119,7 @@ class Classifier:
             with (
                 torch.autocast(x.device.type, enabled=False),
                 as_written(modules),
+                plain_checkpoints(),
                 gradients_in_plain_words(),
             ):
                 scorer = self._scorer(x)

@@ -97,7 +97,7 @@ def gradients_in_plain_words() -> Iterator[None]:
 def no_gradient_words(error: BaseException) -> str:
     """What PyTorch said when a gradient was to be taken, as a sentence with what to try."""
     said = str(error).strip().splitlines()[0]
-    remedy = "checkpoints need use_reentrant=False, quantised layers their float originals"
+    remedy = "quantised layers need their float originals"
     if "inplace" in said:
         remedy = "an operation overwrites what the gradient of an earlier one needs: write h = h + 1 for h += 1 there"
     return f"no gradient can be taken through the network ({remedy}). PyTorch says: {said}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -42,8 +43,16 @@ def unwrapped(net: nn.Module) -> nn.Module:
         _refuse_other_kinds(net)
         inner = _inside(net)
         if inner is None:
-            return net
+            return _with_gradients(net)
         net = inner
+
+
+def _with_gradients(net: nn.Module) -> nn.Module:
+    """The network itself, or a copy where its weights were made in inference mode and so have no derivatives."""
+    if not any(tensor.is_inference() for tensor in (*net.parameters(), *net.buffers())):
+        return net
+    with torch.inference_mode(False):
+        return copy.deepcopy(net)
 
 
 def _refuse_other_kinds(net: nn.Module) -> None:

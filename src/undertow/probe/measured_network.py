@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from undertow.core.adapting import MeasuredElsewhere, adapted
 from undertow.core.grouped_products import copy_in
+from undertow.core.inference import with_derivatives
 from undertow.core.outputs import OutputChoice
 from undertow.core.telling import tell
 from undertow.core.unwrapping import unwrapped
@@ -42,7 +43,7 @@ class MeasuredNetwork:
         if dtype is None and any(t.dtype in _COARSE for t in (*self.net.parameters(), x)):
             dtype = torch.float32
         self.dtype = dtype
-        self.x, self.y = in_dtype(dtype, x), y
+        self.x, self.y = with_derivatives(in_dtype(dtype, x)), y
         self.output, self.extras = output, dict(extras or {})
         self._as_it_is: bool | None = None  # known after the first look
         self._order: Tensor | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
+from undertow.core.grouped_products import copy_of
 from undertow.measures.reading import Measure, TrackingMeasure
 from undertow.probe.prepared_measures import begun
 from undertow.probe.records import COLUMNS, Record
@@ -52,7 +52,7 @@ def restored(
     """The measures that a probe was given, with a memory of the training that began at the saved start."""
     if not state.get("memory"):
         return tuple(begun(measure, net, training) for measure in given)
-    start, saved = copy.deepcopy(net), state["start"]
+    start, saved = copy_of(net), state["start"]
     with torch.no_grad():
         for name, tensor in _named(start):
             tensor.copy_(saved[name])
