@@ -319,6 +319,8 @@ def test_options_that_mean_nothing_are_refused() -> None:
     ):
         with pytest.raises(InputError, match=told):
             sharpness(net, x, y, loss="cross-entropy", method="krylov", **options)
+    with pytest.raises(ModelError, match=r"cannot take x of shape \(.*, 3\)"):
+        sharpness(net, x[:, :3], y, loss="cross-entropy")
     with pytest.raises(InputError, match=r"dtype=torch\.float32"):
         sharpness(net.half(), x.double(), y, loss="cross-entropy")
     nothing = BesideNothing()

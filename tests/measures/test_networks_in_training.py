@@ -13,6 +13,7 @@ from torch.nn.utils import prune
 from torch.utils.checkpoint import checkpoint
 
 import undertow as ut
+from undertow.core.errors import ModelError
 from undertow.measures.weight_direction import DirectionOfWeights
 from undertow.probe import Energy, StableRank
 
@@ -128,3 +129,52 @@ def test_a_probe_measures_within_inference_mode() -> None:
         record.value for record in probe.records if record.step == 0
     ]
     assert copy.deepcopy(probe).step() == probe.step()
+
+
+class Merging(nn.Linear):
+    """A layer with an update of low rank, which loralib adds to the weight where the layer leaves train mode."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs)
+        self.down, self.up = (nn.Parameter(torch.randn(*shape)) for shape in ((2, inputs), (outputs, 2)))
+        self.merged = False
+
+    def train(self, mode: bool = True) -> Merging:
+        super().train(mode)
+        if mode == self.merged:
+            self.weight.data += (-1 if mode else 1) * (self.up @ self.down)
+            self.merged = not mode
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        whole = super().forward(x)
+        return whole if self.merged else whole + x @ self.down.T @ self.up.T
+
+
+@EVERY
+def test_a_network_that_changes_its_weights_for_eval_mode_keeps_them(measured: Callable[..., Any]) -> None:
+    torch.manual_seed(2)
+    net = nn.Sequential(Merging(4, 6), nn.Tanh(), Merging(6, 3)).train()
+    before = copy.deepcopy(net.state_dict())
+    probe = ut.Probe(net, X, Y, measures=[Energy(), StableRank()])
+    measured(net, X)
+    ut.seams(net, X)
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+    assert not net[0].merged
+    assert probe.records[0].value == pytest.approx(ut.energy(copy.deepcopy(net).eval(), X).value, rel=1e-4)
+
+
+def test_an_exported_network_is_measured_or_refused_in_a_sentence() -> None:
+    batch = {0: torch.export.Dim("batch")}
+    net = torch.export.export(_plain(), (X,), dynamic_shapes=(batch,)).module()
+    for name, measured in MEASURED.items():
+        if name != "radii":
+            _same(measured(net, X), measured(_plain(), X))
+    assert ut.Probe(net, X, Y, measures=[Energy()]).records[0].value == pytest.approx(
+        ut.energy(_plain(), X).value
+    )
+    fixed = torch.export.export(_plain(), (X,)).module()
+    with pytest.raises(ModelError, match=r"takes these 9 samples and no other number.*dynamic_shapes"):
+        ut.jacobian_norms(fixed, X)
+    with pytest.raises(ModelError, match="cannot take x"):
+        ut.sharpness(fixed, X, Y, loss="cross-entropy")

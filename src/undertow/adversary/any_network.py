@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from undertow.adversary.classifier import Classifier, Net
 from undertow.core.adapting import Adapted, adapted
 from undertow.core.errors import InputError
+from undertow.core.eval_mode import set_eval
 from undertow.core.grouped_products import copy_of
 from undertow.core.outputs import OutputChoice
 from undertow.core.plain_words import check_tensor
@@ -58,7 +59,7 @@ def _adapted(
     x = x.float() if x.dtype in _COARSE else x
     modes = [(module, module.training) for module in net.modules()]
     try:
-        net.eval()
+        set_eval(net)
         return adapted(net, x, output=output, extras=extras)
     finally:
         for module, training in modes:

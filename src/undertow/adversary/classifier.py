@@ -137,6 +137,7 @@ class Classifier:
             )
             embeds = any(isinstance(m, nn.Embedding) for net in self.modules for m in net.modules())
             remedy = "x.float()" if x.ndim > 1 else "x[None] for a single sample"
+            remedy = remedy if x.numel() else "at least one sample"
             if embeds and x.ndim > 1 and not x.is_floating_point():
                 remedy = (
                     "a module that takes the vectors of the embedding and those vectors, since token ids have no "

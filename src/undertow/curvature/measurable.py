@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError
 from undertow.core.grouped_products import GroupedProducts
 from undertow.core.members import first_unlike
+from undertow.core.plain_words import in_plain_words
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.preconditions import refuse_train_mode
 
@@ -93,7 +94,8 @@ def check_samples(net: nn.Module, x: Tensor, y: Tensor, dtype: torch.dtype) -> T
         return found
 
     with torch.no_grad(), GroupedProducts():
-        outputs = call(few)
+        with in_plain_words(x):
+            outputs = call(few)
         if not isinstance(outputs, Tensor):
             raise ModelError(
                 f"the network returns {type(outputs).__name__}, not one tensor: wrap it in a module that picks one."

@@ -7,11 +7,12 @@ from contextlib import suppress
 from typing import TypeVar
 
 from undertow.core.errors import UndertowError
+from undertow.core.telling import tell
 from undertow.measures.reading import Measure
 from undertow.probe.budget import Budget
 from undertow.probe.tracking import Tracked
 
-__all__ = ["Affording"]
+__all__ = ["Affording", "tell_unpaid"]
 
 T = TypeVar("T")
 
@@ -66,3 +67,12 @@ class Affording:
 
     def _points(self, budget: Budget, place: int, last: bool) -> int | None:
         return budget.points(self.names[place], self._counts[place], fewest=self._fewest[place], last=last)
+
+
+def tell_unpaid(names: Sequence[str]) -> None:
+    """Warn of measures that nothing was left for at the end, where there are any."""
+    if names:
+        tell(
+            f"the training was too short to pay for {', '.join(names)} at its end: raise budget, or measure afterwards "
+            "with undertow.probe.take, which has none."
+        )

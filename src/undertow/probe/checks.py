@@ -27,6 +27,10 @@ def check_points(net: nn.Module, x: Tensor, y: Tensor | None) -> None:
             f"x must be a torch.Tensor of shape (N, …), not {type(x).__name__}: a probe measures on the same "
             "points every time, such as one batch of a loader, x, y = next(iter(loader))."
         )
+    if x.dim() == 0 or len(x) == 0:
+        raise InputError(
+            f"x has shape {tuple(x.shape)}, which holds no points: give a tensor (N, …) with one or more."
+        )
     if y is None:
         return
     if not isinstance(y, Tensor):

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError
 from undertow.core.outputs import OutputChoice
-from undertow.core.telling import tell
 from undertow.measures.reading import Measure, TrackingMeasure
-from undertow.probe.affording import Affording
+from undertow.probe.affording import Affording, tell_unpaid
 from undertow.probe.budget import Budget
 from undertow.probe.checks import check_measures, check_points, check_sinks
 from undertow.probe.costs import Costs, ReadingCost
@@ -176,6 +175,12 @@ class Probe:
             if schedule.every != "epoch" and schedule.due(self._step)
         )
 
+    def __repr__(self) -> str:
+        names, count = ", ".join(measure.name for measure in self.measures), len(self.records)
+        return (
+            f"Probe of {names} at step {self._step}, epoch {self._epoch}: {count} records, see probe.frame()"
+        )
+
     @property
     def costs(self) -> Mapping[str, ReadingCost]:
         """What every measure's last reading took: ``costs["energy"].seconds``, and on how many ``points`` it was."""
@@ -214,12 +219,8 @@ class Probe:
         here = [index for index in due if index in self._mine and index not in self._observing.missed]
         found = self._readings(here, last=last)
         self._costs.tell()
-        unpaid = [self.measures[index].name for index in here if last and self._measured[index] != self._step]
-        if unpaid and not self.measured.diverged:
-            tell(
-                f"the training was too short to pay for {', '.join(unpaid)} at its end: raise budget, or measure "
-                "afterwards with undertow.probe.take, which has none."
-            )
+        if last and self.budget is not None and not self.measured.diverged:
+            tell_unpaid([self.measures[index].name for index in here if self._measured[index] != self._step])
         for index in set(due) - set(here):
             self._measured[index] = self._step
         new = gathered(found) if self.spread else [record for _, record in found]
