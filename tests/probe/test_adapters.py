@@ -141,6 +141,9 @@ def test_what_is_no_optimiser_is_refused() -> None:
     probe = ut.Probe(net, x, measures=[StableRank()])
     with pytest.raises(InputError, match=r"no torch\.optim\.Optimizer"):
         follow(nn.Linear(1, 1), probe)  # type: ignore[arg-type]
+    both = [torch.optim.SGD(net.parameters(), lr=0.1), torch.optim.Adam(net.parameters())]
+    with pytest.raises(InputError, match="2 optimisers, of which the probe follows one"):
+        follow(both, probe)  # type: ignore[arg-type]
 
 
 def test_new_records_are_returned_and_sent_to_every_sink(tmp_path: Path) -> None:

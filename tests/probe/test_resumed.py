@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -18,6 +19,7 @@ from undertow.measures.co_correlation_growth import Growth
 from undertow.measures.step_geometry import StepGeometry
 from undertow.measures.weight_direction import DirectionOfWeights
 from undertow.probe import Accuracy, Collaboration, Energy, Probe
+from undertow.store.store import Store
 from undertow.training.taken import StepTaken
 
 
@@ -199,3 +201,15 @@ def test_a_sink_that_fails_does_not_end_the_training() -> None:
     strict = _probe(net, measures=[Accuracy()], sinks=[Full()], on_error="raise")
     with pytest.raises(OSError, match="no space"):
         _train(net, strict, 2)
+
+
+def test_a_trial_of_a_training_that_was_interrupted_has_all_of_it(tmp_path: Path) -> None:
+    net, store = _network(), Store(tmp_path / "runs")
+    first = _probe(net, measures=[Accuracy()], sinks=[store.sink("interrupted")])
+    _train(net, first, 4)
+    saved = first.state_dict()  # the process dies, and with it what the first sink had
+    again = _probe(net, measures=[Accuracy()], sinks=[store.sink("interrupted")], at_start=False)
+    again.load_state_dict(saved)
+    _train(net, again, 4)
+    again.training_end()
+    assert store.frame()["step"].to_list() == [0, 2, 4, 6, 8]

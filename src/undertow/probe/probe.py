@@ -288,6 +288,8 @@ class Probe:
         self._rate = state.get("rate", self._rate)
         self._measured = list(state.get("measured", self._measured))
         self.records[:] = records_of(state.get("records", ()))
+        for sink in self.sinks:
+            getattr(sink, "resumed", lambda _: None)(self.records)
         self._next = self._next_due()
 
     def frame(self) -> polars.DataFrame:

@@ -81,6 +81,11 @@ def follow(optimizer: Optimizer, probe: Probe, *, steps_per_epoch: int | None = 
     [0, 2, 4]
     """
     inner = getattr(optimizer, "optimizer", optimizer)  # as accelerate wraps it; its own step may make none
+    if isinstance(inner, list | tuple):
+        raise InputError(
+            f"{len(inner)} optimisers, of which the probe follows one: give the one whose steps count, the last that "
+            "steps for a batch."
+        )
     if not hasattr(inner, "register_step_post_hook"):
         raise InputError(
             f"{type(optimizer).__name__} is no torch.optim.Optimizer: call probe.step() after its steps instead."
