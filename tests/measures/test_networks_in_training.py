@@ -178,3 +178,12 @@ def test_an_exported_network_is_measured_or_refused_in_a_sentence() -> None:
         ut.jacobian_norms(fixed, X)
     with pytest.raises(ModelError, match="cannot take x"):
         ut.sharpness(fixed, X, Y, loss="cross-entropy")
+
+
+@EVERY
+def test_layers_that_have_seen_no_batch_are_refused_in_a_sentence(measured: Callable[..., Any]) -> None:
+    net = nn.Sequential(nn.LazyLinear(5), nn.Tanh(), nn.LazyLinear(3))
+    with pytest.raises(ModelError, match=r"call net\(x\) once"):
+        measured(net, X)
+    net(X)
+    measured(net, X)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from undertow.core.errors import ModelError
 
@@ -67,6 +68,10 @@ def _refuse_other_kinds(net: nn.Module) -> None:
             raise ModelError(
                 f"{what}: quantised layers have no derivative; measure the network before quantisation."
             )
+    if any(map(is_lazy, (*net.parameters(), *net.buffers()))):
+        raise ModelError(
+            "the network has layers that learn their size from a first batch, and has seen none: call net(x) once."
+        )
     if any(parameter.is_meta for parameter in net.parameters()):
         raise ModelError(
             "the network is on the meta device, which holds no numbers: net.to_empty(device='cpu'), and load weights."

@@ -15,6 +15,7 @@ from undertow.core.inference import with_derivatives
 from undertow.core.outputs import OutputChoice
 from undertow.core.telling import tell
 from undertow.core.unwrapping import unwrapped
+from undertow.probe.checks import check_dtype
 from undertow.probe.preserve_state import preserve_state
 
 __all__ = ["MeasuredNetwork", "in_dtype"]
@@ -39,6 +40,7 @@ class MeasuredNetwork:
         output: OutputChoice = None,
         extras: Mapping[str, Any] | None = None,
     ) -> None:
+        check_dtype(dtype)
         self.net = unwrapped(net)
         if dtype is None and any(t.dtype in _COARSE for t in (*self.net.parameters(), x)):
             dtype = torch.float32

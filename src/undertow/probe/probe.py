@@ -15,7 +15,7 @@ from undertow.core.outputs import OutputChoice
 from undertow.measures.reading import Measure, TrackingMeasure
 from undertow.probe.affording import Affording, tell_unpaid
 from undertow.probe.budget import Budget
-from undertow.probe.checks import check_measures, check_points, check_sinks
+from undertow.probe.checks import check_measures, check_points, check_sinks, check_training
 from undertow.probe.costs import Costs, ReadingCost
 from undertow.probe.faults import Faults, OnError
 from undertow.probe.measured_network import MeasuredNetwork, in_dtype
@@ -112,6 +112,7 @@ class Probe:
         check_points(net, x, y)
         check_measures(measures)
         check_sinks(sinks)
+        check_training(training)
         self.measured = MeasuredNetwork(net, x, y, dtype=dtype, output=output, extras=extras)
         self.net, self.x, self.y = self.measured.net, self.measured.x, y
         self.sinks = tuple(sinks)
