@@ -294,6 +294,28 @@ def test_a_tracker_that_misses_a_step_does_not_end_a_training_by_lightning(tmp_p
 
 
 @_needs("lightning")
+def test_a_batch_for_two_optimisers_is_measured_after_both(tmp_path: Path) -> None:
+    from undertow.probe.adapters import LightningProbe
+
+    class Manual(type(_lightning_module())):  # type: ignore[misc]
+        automatic_optimization = False
+
+        def training_step(self, batch: Any, _index: int) -> None:
+            self.manual_backward(nn.functional.cross_entropy(self(batch[0]), batch[1]))
+            for optimizer in self.optimizers():
+                optimizer.step()
+                optimizer.zero_grad()
+
+        def configure_optimizers(self) -> Any:
+            return [torch.optim.SGD(layer.parameters(), lr=0.1) for layer in (self.net[0], self.net[2])]
+
+    _, x, y = _made()
+    callback = LightningProbe(x, y, measures=[Energy()], every=1)
+    _fit(Manual(), callback, tmp_path, max_epochs=1)
+    assert [record.step for record in callback.records] == [0, 2, 4, 6, 8]
+
+
+@_needs("lightning")
 def test_lightning_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
     from undertow.probe.adapters import LightningProbe
 

@@ -116,7 +116,7 @@ def test_a_notebook_shows_what_a_probe_has() -> None:
     net, x, y = make()
     probe = Probe(net, x, y, measures=[Accuracy(), (Loss(), "end")])
     probe.step()
-    assert repr(probe) == "Probe of accuracy, loss at step 1, epoch 0: 1 records, see probe.frame()"
+    assert repr(probe) == "Probe of accuracy, loss at step 1, epoch 0: 1 records"
 
 
 def test_a_call_measures_at_once() -> None:

@@ -160,14 +160,22 @@ def test_a_tracker_that_was_not_told_of_steps_is_measured_no_more() -> None:
     net = _network()
     probe = _probe(net, measures=[FailsAt(100), DirectionOfWeights(), Accuracy()])
     _train(net, probe, 2)
-    with pytest.warns(
-        UserWarning, match=r"not told of steps 3 to 10, without which fails would be half true"
-    ):
+    with pytest.warns(UserWarning, match=r"not shown steps 3 to 10, without which fails would be half true"):
         found = probe(step=10)
     assert {record.measure for record in found} == {
         "direction",
         "accuracy",
     }  # a direction needs the start alone
+
+
+def test_several_steps_at_once_are_measured_as_the_last_of_them() -> None:
+    net = _network()
+    probe = _probe(net, measures=[FailsAt(100), Accuracy(), (Energy(), 3)])
+    with pytest.warns(UserWarning, match="not shown steps 1 to 2"):
+        found = probe.step(made=3)
+    assert [(record.step, record.measure) for record in found] == [(3, "accuracy"), (3, "energy")]
+    assert [record.step for record in probe.step()] == [4]
+    assert probe.step(made=3)[0].step == 7
 
 
 class Full:

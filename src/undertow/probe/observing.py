@@ -57,14 +57,14 @@ class Observing:
                 self.missed.discard(place)
 
     def miss(self, first: int, last: int) -> None:
-        """Nobody was shown the steps between; all that need them are measured no more."""
-        left = self._following()
+        """Nobody was shown the steps from one to the other, if there are any; who needs them is measured no more."""
+        left = self._following() if first <= last else {}
         if left:
             self.missed |= left.keys()
             names = ", ".join(dict.fromkeys(each.name for each in left.values()))
             tell(
-                f"the probe was not told of steps {first} to {last}, without which {names} would be half true and is "
-                "measured no more: call probe.step() after every step of the optimiser."
+                f"the probe was not shown steps {first} to {last}, without which {names} would be half true and is "
+                "measured no more: call probe.step() after every step of the optimiser, or follow the optimiser."
             )
 
     def _following(self) -> dict[int, Tracked]:

@@ -154,16 +154,17 @@ class Probe:
 
     def __call__(self, *, step: int | None = None, epoch: int | None = None) -> list[Record]:
         """Measure now and return the new records; ``step`` and ``epoch``, where given, set the counters."""
-        if step is not None and step > self._step:
+        if step is not None:
             self._observing.miss(self._step + 1, step)
         self._step = self._step if step is None else step
         self._next = self._next_due()
         self._epoch = self._epoch if epoch is None else epoch
         return self._take(range(len(self.measures)))
 
-    def step(self, *, rate: float | None = None) -> list[Record]:
-        """One optimiser step was made; ``rate`` is its learning rate, where that is not the one before it."""
-        self._step += 1
+    def step(self, *, rate: float | None = None, made: int = 1) -> list[Record]:
+        """One optimiser step was made, or several; ``rate`` is the learning rate, where that is not the one before."""
+        before, self._step = self._step, self._step + made
+        self._observing.miss(before + 1, self._step - 1)
         self._rate = self._rate if rate is None else rate
         if self._observing:
             self._observing.show(self.measured, StepTaken(self._rate), self._step)
@@ -173,14 +174,12 @@ class Probe:
         return self._take(
             index
             for index, schedule in enumerate(self.schedules)
-            if schedule.every != "epoch" and schedule.due(self._step)
+            if schedule.every != "epoch" and schedule.next(before) <= self._step
         )
 
     def __repr__(self) -> str:
         names, count = ", ".join(measure.name for measure in self.measures), len(self.records)
-        return (
-            f"Probe of {names} at step {self._step}, epoch {self._epoch}: {count} records, see probe.frame()"
-        )
+        return f"Probe of {names} at step {self._step}, epoch {self._epoch}: {count} records"
 
     @property
     def costs(self) -> Mapping[str, ReadingCost]:

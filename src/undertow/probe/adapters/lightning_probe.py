@@ -106,9 +106,9 @@ class LightningProbe(_Callback):  # type: ignore[misc]
 
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         assert self.probe is not None
-        while self._steps < trainer.global_step:
-            self._steps += 1
-            self.probe.step(rate=self._rate)
+        made, self._steps = trainer.global_step - self._steps, trainer.global_step
+        if made:  # several, where a batch is for several optimisers: the network is seen after the last
+            self.probe.step(rate=self._rate, made=made)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
         if self.probe is not None:
