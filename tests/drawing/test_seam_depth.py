@@ -7,8 +7,11 @@ from typing import Any
 
 import polars
 import pytest
+import torch
 import vl_convert
+from torch import nn
 
+import undertow as ut
 from undertow.drawing.seam_depth import profile_by_depth
 from undertow.drawing.short_names import short_names
 from undertow.report.measured_page import write_page
@@ -73,13 +76,21 @@ def test_energies_of_a_dead_network_leave_an_empty_panel() -> None:
     assert "NaN" not in vl_convert.vegalite_to_svg(json.dumps(found))
 
 
-@pytest.mark.parametrize(("energy", "ticks"), [(1.0, [1, 2, 5]), (1e-7, [1e-7, 2e-7, 5e-7])])
-def test_energies_have_lines_where_they_are(energy: float, ticks: list[float]) -> None:
-    lower, _ = _axes(profile_by_depth(_frame(["0", "1"], energy)).to_dict())
-    assert set(ticks) <= set(lower["encoding"]["y"]["axis"]["values"])
-    rows = polars.concat([_frame(["0"], 1e-9), _frame(["1"], 1e9)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(1.0, 1.0), (2.1, 2.6), (0.9e-7, 4e-7), (0.3, 40), (1e-9, 1e9), (1e-300, 1.0)]
+)
+def test_energies_have_lines_where_they_are(low: float, high: float) -> None:
+    rows = polars.concat([_frame(["0"], low), _frame(["1"], high / 3)])
     lower, _ = _axes(profile_by_depth(rows).to_dict())
-    assert len(lower["encoding"]["y"]["axis"]["values"]) <= 10
+    ticks = lower["encoding"]["y"]["axis"]["values"]
+    least, most = lower["encoding"]["y"]["scale"]["domain"]
+    assert least <= min(low, high / 3) <= max(3 * low, high) <= most
+    assert 2 <= len([tick for tick in ticks if least <= tick <= most]) == len(ticks) <= 8
+
+
+def test_a_picture_that_is_saved_has_a_font_with_its_letters() -> None:
+    found = ut.seam_profile(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2)), torch.ones(3, 2))
+    assert "DejaVu Sans" in found.figure().to_dict()["config"]["font"]
 
 
 def test_a_page_has_its_picture_in_its_own_ink_on_its_own_ground(tmp_path: Any) -> None:

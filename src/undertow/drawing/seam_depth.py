@@ -86,20 +86,26 @@ def _named(order: Sequence[str], width: int) -> altair.Axis:
 
 
 def _decades(energies: Sequence[float | None]) -> altair.Y:
-    """The logarithmic axis of energies, with few lines: at powers of ten, and between them where there are few."""
-    logs = [math.log10(energy) for energy in energies if energy is not None]
-    lowest, highest = (math.floor(min(logs)), math.ceil(max(logs))) if logs else (-1, 0)
-    if logs and max(logs) - min(logs) > 2:
-        stride = -(-(highest - lowest) // 8)
-        ticks = [float(f"1e{power}") for power in range(lowest, highest + 1, stride)]
-    else:
-        ticks = [float(f"{d}e{power}") for power in range(lowest, highest + 1) for d in (1, 2, 5)]
-    ends = [10 ** (min(logs) - 0.05), 10 ** (max(logs) + 0.05)] if logs else [0.1, 1.0]
+    """The logarithmic axis of energies, with three to eight lines: at powers of ten, and between them if need be."""
+    logs = [math.log10(energy) for energy in energies if energy is not None] or [0.0]
+    ends = [10 ** (min(logs) - 0.05), 10 ** (max(logs) + 0.05)]
+    powers = range(math.floor(min(logs)) - 1, math.ceil(max(logs)) + 1)
+    ticks: list[float] = []
+    for digits in (
+        "1",
+        "1 2 5",
+        "1 2 3 4 5 6 7 8 9",
+        "1 1.2 1.4 1.7 2 2.5 3 3.5 4 4.5 5 5.5 6 6.5 7 7.5 8 8.5 9 9.5",
+    ):
+        every = [float(f"{digit}e{power}") for power in powers for digit in digits.split()]
+        ticks = [tick for tick in every if ends[0] <= tick <= ends[1]]
+        if len(ticks) > 2:
+            break
     return altair.Y(
         "energy:Q",
         title="energy",
         scale=altair.Scale(type="log", domain=ends, nice=False),
-        axis=altair.Axis(values=ticks, format="~g"),
+        axis=altair.Axis(values=ticks[:: -(-len(ticks) // 8) or 1], format="~g"),
     )
 
 
