@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import undertow as ut
 from undertow.core.adapting import MeasuredElsewhere
 from undertow.core.errors import InputError
+from undertow.measures.weight_direction import DirectionOfWeights
 from undertow.probe import Accuracy, Collaboration, Energy, StableRank
 from undertow.probe.adapters import Csv, Log, TensorBoard, follow
 
@@ -402,9 +403,9 @@ def test_a_transformers_trainer_that_resumes_goes_on_counting(tmp_path: Path) ->
             loss = None if labels is None else nn.functional.cross_entropy(scores, labels)
             return {"loss": loss, "logits": scores}
 
-    def train(callback: Any, *, steps: int, resume: bool = False) -> list[warnings.WarningMessage]:
+    def train(callback: Any, resume: Any = False) -> list[warnings.WarningMessage]:
         arguments = transformers.TrainingArguments(
-            output_dir=str(tmp_path), max_steps=steps, per_device_train_batch_size=6, report_to=[], use_cpu=True,
+            output_dir=str(tmp_path), max_steps=6, per_device_train_batch_size=6, report_to=[], use_cpu=True,
             disable_tqdm=True, save_strategy="steps", save_steps=4, learning_rate=0.1,
         )  # fmt: skip
         with warnings.catch_warnings(record=True) as said:
@@ -413,19 +414,28 @@ def test_a_transformers_trainer_that_resumes_goes_on_counting(tmp_path: Path) ->
             trainer.train(resume_from_checkpoint=resume)
         return said
 
-    forgetful = TransformersProbe(
-        {"x": x, "labels": y}, measures=[Forgetful(), Energy()], every=1, training=(x, y, 0.1)
-    )
-    said = train(forgetful, steps=4)
-    _check_forgetful(forgetful.records, said, last=4)
-    again = TransformersProbe({"x": x, "labels": y}, measures=[Energy(), (Accuracy(), "epoch")], every=1)
-    train(again, steps=6, resume=True)
-    assert [(each.step, each.epoch) for each in again.records if each.measure == "energy"] == [(5, 1), (6, 1)]
-    follows = TransformersProbe({"x": x, "labels": y}, measures=[Rates()], training=(x, y, 0.1))
+    def probe(*measures: Any) -> Any:
+        return TransformersProbe({"x": x, "labels": y}, measures=measures, every=1, training=(x, y, 0.1))
+
+    folder = tmp_path / "checkpoint-4"
+    forgetful = probe(Forgetful(), Energy())
+    said = train(forgetful)
+    _check_forgetful(forgetful.records, said, last=6)
+    told = [str(each.message) for each in train(probe(Forgetful(), Energy()), folder)]
+    assert any("forgetful had missed a step when this state was saved" in each for each in told)
+
+    whole, again = (probe(Energy(), (Accuracy(), "epoch"), DirectionOfWeights()) for _ in range(2))
+    train(whole)
+    train(again, folder)
+    assert again.records == whole.records
+    late = probe(Energy())  # which the checkpoint knows nothing of
+    train(late, folder)
+    assert late.records == [each for each in whole.records if each.step > 4 and each.measure == "energy"]
+    (folder / "undertow_probe.safetensors").unlink()
     with pytest.raises(
-        ut.UndertowError, match=r"rates follows the training from its first step.* step 6: save"
+        ut.UndertowError, match=r"direction follows the training from its first.* step 4: save"
     ):
-        train(follows, steps=6, resume=True)
+        train(probe(DirectionOfWeights()), folder)
 
 
 @_needs("accelerate")

@@ -19,6 +19,7 @@ from undertow.measures.co_correlation_growth import Growth
 from undertow.measures.step_geometry import StepGeometry
 from undertow.measures.weight_direction import DirectionOfWeights
 from undertow.probe import Accuracy, Collaboration, Energy, Probe
+from undertow.probe.state_files import read_state, write_state
 from undertow.store.store import Store
 from undertow.training.taken import StepTaken
 
@@ -78,6 +79,24 @@ def test_a_probe_that_is_saved_goes_on_to_the_very_same_records() -> None:
     assert [record.step for record in again.records if record.measure == "accuracy"] == [0, 2, 4, 6, 8]
 
 
+def test_a_state_is_the_same_from_a_file(tmp_path: Path) -> None:
+    net = _network()
+    probe = _probe(net)
+    _train(net, probe, 3)
+    path = tmp_path / "probe.safetensors"
+    write_state(path, probe.state_dict())
+    found, state = read_state(path), probe.state_dict()
+    assert found is not None
+    for part in ("start", "memory"):
+        assert found[part].keys() == state[part].keys()
+        assert all(torch.equal(found[part][name], tensor) for name, tensor in state[part].items())
+        del found[part], state[part]
+    assert found == state
+    path.write_bytes(path.read_bytes()[:-8])
+    assert read_state(path) is None
+    assert read_state(tmp_path / "none.safetensors") is None
+
+
 def test_a_state_of_another_probe_is_refused() -> None:
     probe = _probe(_network())
     with pytest.raises(InputError, match=r"no state of a probe: give what probe\.state_dict\(\)"):
@@ -135,7 +154,8 @@ def test_a_tracker_that_misses_a_step_is_measured_no_more_and_training_goes_on()
     assert [record.step for record in probe.records if record.measure == "fails"] == [0, 0, 2, 2, 4]
     assert [record.step for record in probe.records if record.measure == "accuracy"] == [0, 2, 4, 6, 8]
     again = _probe(_network(), measures=[FailsAt(9), FailsAt(9), Accuracy()], at_start=False)
-    again.load_state_dict(probe.state_dict())  # what it has missed it does not get back
+    with pytest.warns(UserWarning, match="fails had missed a step when this state was saved"):
+        again.load_state_dict(probe.state_dict())  # what it has missed it does not get back
     _train(net, again, 2)
     assert [record.measure for record in again.records if record.step == 10] == ["accuracy"]
 

@@ -36,6 +36,21 @@ class Observing:
         }
         self._faults = faults
         self.missed = set(missed)
+        # What another process follows it remembers.
+        self._elsewhere = {place for place, each in enumerate(measures) if isinstance(each, Tracked)} - set(
+            places
+        )
+        if self.missed:
+            names = ", ".join(dict.fromkeys(measures[place].name for place in sorted(self.missed)))
+            tell(
+                f"{names} had missed a step when this state was saved, or was followed by another process: it is not "
+                "measured."
+            )
+
+    @property
+    def not_to_save(self) -> list[int]:
+        """Those of which the memory here is not whole."""
+        return sorted(self.missed | self._elsewhere)
 
     def __bool__(self) -> bool:
         """Whether a step has to be shown to anyone."""

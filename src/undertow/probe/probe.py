@@ -273,7 +273,7 @@ class Probe:
             "rate": self._rate,
             "measures": [measure.name for measure in self.measures],
             "measured": list(self._measured),
-            "missed": sorted(self._observing.missed),
+            "missed": self._observing.not_to_save,
             "records": rows_of(self.records),
             "start": {name: tensor.clone() for name, tensor in self._start.items()},
             "memory": memory_of(self.measures),

@@ -15,6 +15,7 @@ from undertow.core.unwrapping import unwrapped
 from undertow.probe.probe import Probe
 from undertow.probe.records import Record
 from undertow.probe.sinks import Log
+from undertow.probe.state_files import for_measures
 
 __all__ = ["LightningProbe"]
 
@@ -85,7 +86,7 @@ class LightningProbe(_Callback):  # type: ignore[misc]
                 saved = {"step": self._steps, "epoch": trainer.current_epoch}
             self.probe = self._probe_of(net, pl_module.device, resumed=bool(saved))
         if saved:
-            self.probe.load_state_dict(saved)
+            self.probe.load_state_dict(for_measures(saved, [each.name for each in self.probe.measures]))
 
     def _probe_of(self, net: nn.Module, device: torch.device, *, resumed: bool) -> Probe:
         sinks = [*self.options.get("sinks", ()), Log(self._to_loggers)]

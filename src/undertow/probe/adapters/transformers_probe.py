@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from undertow.core.errors import InputError
+from undertow.core.telling import tell
 from undertow.core.unwrapping import unwrapped
 from undertow.probe.probe import Probe
 from undertow.probe.records import Record
 from undertow.probe.sinks import Log
+from undertow.probe.state_files import for_measures, read_state, write_state
 
 __all__ = ["TransformersProbe"]
 
@@ -33,8 +36,9 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
 
     Steps are the optimiser's (``state.global_step``), so gradient accumulation counts once; each with the learning rate
     that it was made with. Records are in ``callback.records``, and in ``state.log_history`` as far as they are numbers.
-    Another training of the same model goes on; another model has a probe, and ``records``, of its own. With
-    ``resume_from_checkpoint`` the count goes on, and earlier records are in ``state.log_history`` alone.
+    Another training of the same model goes on; another model has a probe, and ``records``, of its own. What the probe
+    remembers is in the Trainer's checkpoints, and ``resume_from_checkpoint`` goes on with it; from a checkpoint without
+    it the count goes on.
 
     Args:
         batch: what the model is given: a dictionary as a collator makes it (``input_ids`` or ``pixel_values``, an
@@ -88,11 +92,26 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
             **options,
         )
         if state.global_step:
-            self.probe.load_state_dict({"step": state.global_step, "epoch": int(state.epoch or 0)})
+            epoch = int((state.epoch or 0) + 1e-6)
+            saved = read_state(_file(args, state)) or {"step": state.global_step, "epoch": epoch}
+            self.probe.load_state_dict(for_measures(saved, [each.name for each in self.probe.measures]))
+            for _ in range(saved["epoch"], epoch):  # which ended with the checkpoint, and is not ended again
+                self.probe.epoch_end()
 
     def on_pre_optimizer_step(self, *_: Any, optimizer: Any = None, **__: Any) -> None:
         if optimizer is not None:  # after the step the scheduler has gone on
             self._rate = float(optimizer.param_groups[0]["lr"])
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        path = _file(args, state)
+        if self.probe is None or not state.is_world_process_zero or not path.parent.is_dir():
+            return
+        try:
+            write_state(path, self.probe.state_dict())
+        except OSError as error:
+            tell(
+                f"{path} could not be written ({error}): a training that resumes here has a probe without a past."
+            )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         if self.probe is not None:
@@ -105,6 +124,11 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         if self.probe is not None:
             self.probe.training_end()
+
+
+def _file(args: Any, state: Any) -> Path:
+    """Where the Trainer keeps what it has at this step."""
+    return Path(args.output_dir) / f"checkpoint-{state.global_step}" / "undertow_probe.safetensors"
 
 
 _INPUTS = ("input_ids", "pixel_values", "input_values", "input_features", "x")

@@ -1,0 +1,53 @@
+"""What a probe remembers as a file beside a checkpoint of somebody else's trainer: safetensors, never a pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+
+__all__ = ["for_measures", "read_state", "write_state"]
+
+_TENSORS = ("start", "memory")
+
+
+def write_state(path: Path, state: Mapping[str, Any]) -> None:
+    """What ``probe.state_dict()`` gave, in one stroke."""
+    tensors = {
+        f"{part}/{name}": tensor.detach().cpu().contiguous().clone()
+        for part in _TENSORS
+        for name, tensor in state[part].items()
+    }
+    plain = {name: value for name, value in state.items() if name not in _TENSORS}
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_bytes(safetensors.torch.save(tensors, {"probe": json.dumps(plain)}))
+    os.replace(temporary, path)
+
+
+def read_state(path: Path) -> dict[str, Any] | None:
+    """It again; None where there is no such file, or no whole one."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            state: dict[str, Any] = json.loads(file.metadata()["probe"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError):
+        return None
+    for part in _TENSORS:
+        state[part] = {
+            name.removeprefix(f"{part}/"): tensor
+            for name, tensor in tensors.items()
+            if name.startswith(f"{part}/")
+        }
+    return state
+
+
+def for_measures(state: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """The state of a probe with these measures, or where it had others the count alone: a callback has no other use."""
+    if state.get("measures") == names:
+        return dict(state)
+    return {"step": state["step"], "epoch": state["epoch"]}
