@@ -244,7 +244,7 @@ def _fit(
     _, x, y = _made()
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=6)
     trainer = lightning.Trainer(
-        **{"max_epochs": 2, **options}, accelerator="cpu", callbacks=[callback], logger=False,
+        **{"max_epochs": 2, **options}, accelerator="cpu", callbacks=callback, logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder,
     )  # fmt: skip
     with warnings.catch_warnings(record=True) as said:
@@ -318,6 +318,7 @@ def test_a_batch_for_two_optimisers_is_measured_after_both(tmp_path: Path) -> No
 
 @_needs("lightning")
 def test_lightning_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning.pytorch")
     from undertow.probe.adapters import LightningProbe
 
     _, x, y = _made()
@@ -325,10 +326,15 @@ def test_lightning_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
     def probe() -> Any:
         return LightningProbe(x, y, measures=[Accuracy(), (Energy(), 1)])
 
+    class Saved(lightning.Callback):  # type: ignore[name-defined,misc]
+        """A checkpoint after the last step of the second epoch, before its end."""
+
+        def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+            if trainer.global_step == 8:
+                trainer.save_checkpoint(tmp_path / "two.ckpt")
+
     whole = probe()
-    _fit(_lightning_module(), whole, tmp_path, max_epochs=4)
-    trainer, _ = _fit(_lightning_module(), probe(), tmp_path)
-    trainer.save_checkpoint(tmp_path / "two.ckpt")
+    _fit(_lightning_module(), [whole, Saved()], tmp_path, max_epochs=4)
     again = probe()
     _fit(_lightning_module(), again, tmp_path, max_epochs=4, ckpt_path=tmp_path / "two.ckpt")
     assert again.records == whole.records

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError
 from undertow.core.unwrapping import unwrapped
 from undertow.probe.probe import Probe
+from undertow.probe.probe_state import records_of
 from undertow.probe.records import Record
 from undertow.probe.sinks import Log
 from undertow.probe.state_files import for_measures
@@ -75,7 +76,7 @@ class LightningProbe(_Callback):  # type: ignore[misc]
     @property
     def records(self) -> list[Record]:
         """What has been measured so far."""
-        return [] if self.probe is None else self.probe.records
+        return records_of(self._saved.get("records", ())) if self.probe is None else self.probe.records
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         net = pl_module if self.network is None else self.network(pl_module)
@@ -87,6 +88,8 @@ class LightningProbe(_Callback):  # type: ignore[misc]
             self.probe = self._probe_of(net, pl_module.device, resumed=bool(saved))
         if saved:
             self.probe.load_state_dict(for_measures(saved, [each.name for each in self.probe.measures]))
+            for _ in range(saved["epoch"], trainer.current_epoch):
+                self.probe.epoch_end()  # of the epoch that ended with the checkpoint, and is not ended again
 
     def _probe_of(self, net: nn.Module, device: torch.device, *, resumed: bool) -> Probe:
         sinks = [*self.options.get("sinks", ()), Log(self._to_loggers)]

@@ -95,8 +95,8 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
             epoch = int((state.epoch or 0) + 1e-6)
             saved = read_state(_file(args, state)) or {"step": state.global_step, "epoch": epoch}
             self.probe.load_state_dict(for_measures(saved, [each.name for each in self.probe.measures]))
-            for _ in range(saved["epoch"], epoch):  # which ended with the checkpoint, and is not ended again
-                self.probe.epoch_end()
+            for _each in range(int(saved["epoch"]), epoch):
+                self.probe.epoch_end()  # of the epoch that ended with the checkpoint, and is not ended again
 
     def on_pre_optimizer_step(self, *_: Any, optimizer: Any = None, **__: Any) -> None:
         if optimizer is not None:  # after the step the scheduler has gone on
