@@ -28,6 +28,11 @@ def check_tensor(x: object, name: str = "x") -> None:
             raise InputError(
                 f"{name} is on the meta device, which holds no numbers: give it as it is on another."
             )
+        if x.is_nested:
+            raise InputError(
+                f"{name} is a nested tensor, of samples of several sizes: pad them, {name}.to_padded_tensor(0.0), and "
+                "pass a mask as extras={'mask': rows}."
+            )
         if torch._C._functorch.is_functorch_wrapped_tensor(x):
             raise InputError(
                 f"{name} is inside torch.func (vmap, grad, …), where nothing can be measured: call undertow outside. "
