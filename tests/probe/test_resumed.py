@@ -101,6 +101,11 @@ def test_a_state_of_another_probe_is_refused() -> None:
     probe = _probe(_network())
     with pytest.raises(InputError, match=r"no state of a probe: give what probe\.state_dict\(\)"):
         probe.load_state_dict({"weight": X})
+    narrow = nn.Sequential(nn.Linear(4, 2, bias=False), nn.Tanh(), nn.Linear(2, 1, bias=False)).double()
+    with pytest.raises(InputError, match="the training of another network"):
+        _probe(narrow, measures=[DirectionOfWeights()]).load_state_dict(
+            _probe(_network(), measures=[DirectionOfWeights()]).state_dict()
+        )
     other = _probe(_network(), measures=[Accuracy(), Energy()])
     with pytest.raises(InputError, match="measured accuracy, energy, and this one measures accuracy, growth"):
         probe.load_state_dict(other.state_dict())

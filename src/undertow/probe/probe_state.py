@@ -53,6 +53,13 @@ def restored(
     if not state.get("memory"):
         return tuple(begun(measure, net, training) for measure in given)
     start, saved = copy_of(net), state["start"]
+    if {name: tensor.shape for name, tensor in _named(start)} != {
+        n: tensor.shape for n, tensor in saved.items()
+    }:
+        raise InputError(
+            "the state is of the training of another network, whose weights have other names or shapes: give that of "
+            "this network's probe."
+        )
     with torch.no_grad():
         for name, tensor in _named(start):
             tensor.copy_(saved[name])
@@ -64,7 +71,8 @@ def restored(
 
 def check_state(state: Any, measures: Sequence[Measure]) -> None:
     """Refuse what is no state of a probe, or is one of a probe with other measures."""
-    if not isinstance(state, Mapping) or not {"step", "epoch"} <= state.keys():
+    counts = [state.get(name) for name in ("step", "epoch")] if isinstance(state, Mapping) else [None]
+    if not all(isinstance(count, int) for count in counts):
         raise InputError("this is no state of a probe: give what probe.state_dict() has returned.")
     names = [measure.name for measure in measures]
     if state.get("measures", names) != names:
