@@ -284,6 +284,7 @@ class Probe:
         check_state(state, self.measures)
         self.measures = restored(self._given, self.measured.seen(), self._training, state)
         self._observing = Observing(self.measures, self._mine, self._faults, missed=state.get("missed", ()))
+        self._start = dict(state.get("start", self._start))
         self._step, self._epoch = state["step"], state["epoch"]
         self._rate = state.get("rate", self._rate)
         self._measured = list(state.get("measured", self._measured))
