@@ -16,7 +16,7 @@ from undertow.probe.probe import Probe
 from undertow.probe.probe_state import records_of
 from undertow.probe.records import Record
 from undertow.probe.sinks import Log
-from undertow.probe.state_files import for_measures
+from undertow.probe.state_files import mark_of
 
 __all__ = ["LightningProbe"]
 
@@ -87,7 +87,7 @@ class LightningProbe(_Callback):  # type: ignore[misc]
                 saved = {"step": self._steps, "epoch": trainer.current_epoch}
             self.probe = self._probe_of(net, pl_module.device, resumed=bool(saved))
         if saved:
-            self.probe.load_state_dict(for_measures(saved, [each.name for each in self.probe.measures]))
+            self.probe.load_state_dict(saved)
             for _ in range(saved["epoch"], trainer.current_epoch):
                 self.probe.epoch_end()  # of the epoch that ended with the checkpoint, and is not ended again
 
@@ -98,6 +98,11 @@ class LightningProbe(_Callback):  # type: ignore[misc]
         if resumed:
             options["at_start"] = False
         return Probe(net, x, y, measures=self.measures, **options)
+
+    @property
+    def state_key(self) -> str:
+        """By what this callback is found in a checkpoint, among others on other points or with other measures."""
+        return f"LightningProbe {mark_of(self.measures, self.x, self.y)}"
 
     def state_dict(self) -> dict[str, Any]:
         return {} if self.probe is None else self.probe.state_dict()

@@ -15,7 +15,7 @@ from undertow.core.unwrapping import unwrapped
 from undertow.probe.probe import Probe
 from undertow.probe.records import Record
 from undertow.probe.sinks import Log
-from undertow.probe.state_files import for_measures, read_state, write_state
+from undertow.probe.state_files import mark_of, read_state, write_state
 
 __all__ = ["TransformersProbe"]
 
@@ -93,8 +93,8 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
         )
         if state.global_step:
             epoch = int((state.epoch or 0) + 1e-6)
-            saved = read_state(_file(args, state)) or {"step": state.global_step, "epoch": epoch}
-            self.probe.load_state_dict(for_measures(saved, [each.name for each in self.probe.measures]))
+            saved = read_state(self._file(args, state)) or {"step": state.global_step, "epoch": epoch}
+            self.probe.load_state_dict(saved)
             for _each in range(int(saved["epoch"]), epoch):
                 self.probe.epoch_end()  # of the epoch that ended with the checkpoint, and is not ended again
 
@@ -102,8 +102,15 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
         if optimizer is not None:  # after the step the scheduler has gone on
             self._rate = float(optimizer.param_groups[0]["lr"])
 
+    def _file(self, args: Any, state: Any) -> Path:
+        """Where the Trainer keeps what it has at this step."""
+        mark = mark_of(self.measures, self.x, self.y)
+        return (
+            Path(args.output_dir) / f"checkpoint-{state.global_step}" / f"undertow-probe-{mark}.safetensors"
+        )
+
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        path = _file(args, state)
+        path = self._file(args, state)
         if self.probe is None or not state.is_world_process_zero or not path.parent.is_dir():
             return
         try:
@@ -124,11 +131,6 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         if self.probe is not None:
             self.probe.training_end()
-
-
-def _file(args: Any, state: Any) -> Path:
-    """Where the Trainer keeps what it has at this step."""
-    return Path(args.output_dir) / f"checkpoint-{state.global_step}" / "undertow_probe.safetensors"
 
 
 _INPUTS = ("input_ids", "pixel_values", "input_values", "input_features", "x")
