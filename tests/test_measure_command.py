@@ -223,6 +223,17 @@ def test_tokens_have_margins_and_radii_in_the_space_of_their_embedding(
     assert found["space"] == "the output of 0"
 
 
+def test_a_page_that_cannot_be_written_takes_nothing_of_what_was_measured(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "taken").write_text("a file where a folder would have to be")
+    assert call([*_USUAL, "--radii", "0", "--html", "taken/page.html"]) != 0
+    told = capsys.readouterr()
+    assert "S(net) =" in told.out
+    assert "Written" not in told.out
+    assert "cannot be" in told.err or "refuses" in told.err
+
+
 def test_without_time_there_are_fewer_numbers_and_a_sentence_for_each(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

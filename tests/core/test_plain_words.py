@@ -247,3 +247,19 @@ def test_a_network_that_takes_one_number_of_samples() -> None:
 
     with pytest.raises(ModelError, match="takes 4 samples and no other number"):
         ut.jacobian_norms(Four(3, 2), torch.randn(4, 3))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_samples_of_several_sizes_are_refused_in_a_sentence(layout: torch.layout) -> None:
+    x = torch.nested.nested_tensor([torch.ones(3, 6), torch.ones(2, 6)], layout=layout)
+    net, y = Layers(lambda own, x: own.last(own.first(x))), torch.zeros(2).long()
+    for measured in (
+        lambda: ut.energy(net, x),
+        lambda: ut.margins(net, x, y),
+        lambda: ut.sharpness(net, x, y, loss="cross-entropy"),
+        lambda: ut.robustness(net, x, y),
+        lambda: ut.seam_profile(net, x),
+    ):
+        with pytest.raises(InputError, match=r"x is a nested tensor.*to_padded_tensor"):
+            measured()

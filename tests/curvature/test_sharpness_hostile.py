@@ -319,17 +319,20 @@ def test_options_that_mean_nothing_are_refused() -> None:
     ):
         with pytest.raises(InputError, match=told):
             sharpness(net, x, y, loss="cross-entropy", method="krylov", **options)
+    with pytest.raises(ModelError, match=r"cannot take x of shape \(.*, 3\)"):
+        sharpness(net, x[:, :3], y, loss="cross-entropy")
     with pytest.raises(InputError, match=r"dtype=torch\.float32"):
-        sharpness(net.half(), x.half(), y, loss="cross-entropy")
+        sharpness(net.half(), x.double(), y, loss="cross-entropy")
     nothing = BesideNothing()
     nothing.layer.requires_grad_(False)
     with pytest.raises(ModelError, match="no entries"):
         sharpness(nothing, x, y, loss="cross-entropy")
 
 
-def test_half_precision_is_measured_where_one_says_in_which() -> None:
+@pytest.mark.parametrize("options", [{}, {"dtype": torch.float32}])
+def test_half_precision_is_measured_in_float32(options: Any) -> None:
     torch.manual_seed(0)
     net, (x, y) = mlp(6, 9, 3).bfloat16(), points()
     truth = float(torch.linalg.eigvalsh(dense_hessian(net, x.bfloat16(), y, "cross-entropy"))[-1])
-    found = sharpness(net, x.bfloat16(), y, loss="cross-entropy", dtype=torch.float32)
+    found = sharpness(net, x.bfloat16(), y, loss="cross-entropy", **options)
     assert abs(found.value - truth) <= found.error

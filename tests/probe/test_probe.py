@@ -112,6 +112,13 @@ def test_any_loop_is_measured_on_schedule(every: int | str, steps: list[int]) ->
     assert frame.filter(frame["measure"] == "loss")["error"].is_null().all()
 
 
+def test_a_notebook_shows_what_a_probe_has() -> None:
+    net, x, y = make()
+    probe = Probe(net, x, y, measures=[Accuracy(), (Loss(), "end")])
+    probe.step()
+    assert repr(probe) == "Probe of accuracy, loss at step 1, epoch 0: 1 records"
+
+
 def test_a_call_measures_at_once() -> None:
     net, x, y = make()
     probe = Probe(net, x, y, measures=[Accuracy()], at_start=False)
@@ -202,10 +209,14 @@ def test_mistakes_are_sentences() -> None:
     [
         ({"net": lambda x: x}, "put the function into a module's forward"),
         ({"x": [[1.0]]}, r"next\(iter\(loader\)\)"),
+        ({"x": torch.zeros(0, 5), "y": torch.zeros(0)}, r"shape \(0, 5\), which holds no points"),
         ({"y": [0, 1]}, r"torch.as_tensor\(y\)"),
         ({"y": torch.zeros(3)}, r"x has shape \(20, 5\) and y \(3,\): give one label for each sample"),
         ({"y": torch.full((20,), 7)}, r"wants classes 0 … 2; y holds 7"),
         ({"y": torch.zeros(20, 3)}, "pass one label per sample"),
+        ({"training": (torch.zeros(20, 5), torch.zeros(20))}, r"training=\(x, y, 0.1\)"),
+        ({"training": ([[1.0]], torch.zeros(1), 0.1)}, "two tensors and a number"),
+        ({"dtype": torch.float16}, r"torch.float32 or torch.float64, not torch.float16"),
         ({"measures": Accuracy()}, r"write measures=\[…\]"),
         ({"measures": [Accuracy]}, r"make one of it, Accuracy\(\)"),
         ({"measures": ["accuracy"]}, r"undertow.probe.measure\('accuracy'\)"),

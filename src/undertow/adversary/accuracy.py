@@ -30,6 +30,7 @@ from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.scorer import Scorer
 from undertow.core.errors import ConfigError, nearest
+from undertow.core.inference import outside_inference_mode
 from undertow.core.outputs import OutputChoice
 
 __all__ = ["attack_cost", "robust_accuracy"]
@@ -38,6 +39,7 @@ _ENGINES = ("native", "pyautoattack")
 _SMALL = 2**15  # entries of x below which Python's overhead, not arithmetic, is what a CPU spends its time on
 
 
+@outside_inference_mode
 def robust_accuracy(
     net: Classifier | Net | Sequence[nn.Module],
     x: Tensor,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,8 @@ from torch import Tensor, nn
 from undertow.adversary.classifier import Classifier, Net
 from undertow.core.adapting import Adapted, adapted
 from undertow.core.errors import InputError
+from undertow.core.eval_mode import set_eval
+from undertow.core.grouped_products import copy_of
 from undertow.core.outputs import OutputChoice
 from undertow.core.plain_words import check_tensor
 from undertow.core.unwrapping import unwrapped
@@ -54,11 +55,11 @@ def _adapted(
 ) -> tuple[nn.Module, Tensor]:
     net = unwrapped(net)
     if any(parameter.dtype in _COARSE for parameter in net.parameters()):
-        net = copy.deepcopy(net).float()
+        net = copy_of(net).float()
     x = x.float() if x.dtype in _COARSE else x
     modes = [(module, module.training) for module in net.modules()]
     try:
-        net.eval()
+        set_eval(net)
         return adapted(net, x, output=output, extras=extras)
     finally:
         for module, training in modes:

@@ -22,6 +22,7 @@ from undertow.adversary.radii import check_radii, several_radii
 from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.scorer import margins_of
+from undertow.core.inference import outside_inference_mode
 from undertow.core.outputs import OutputChoice
 from undertow.core.shown import Shown
 
@@ -43,6 +44,7 @@ class CertifiedAccuracy(Shown):
     """ "linear-bounds", or "none: …" with the operation that has no known bounds: then nothing is proved."""
 
 
+@outside_inference_mode
 def certified_accuracy(
     net: Classifier | Net | Sequence[nn.Module],
     x: Tensor,

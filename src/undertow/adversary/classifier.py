@@ -26,6 +26,7 @@ from undertow.adversary.scorer import Scorer, margins_of
 from undertow.adversary.stacked_networks import stacked
 from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.outputs import picked_output
+from undertow.core.plain_checkpoints import plain_checkpoints
 from undertow.core.plain_words import check_tensor, gradients_in_plain_words, in_plain_words
 from undertow.core.unwrapping import as_written, unwrapped
 
@@ -118,6 +119,7 @@ class Classifier:
             with (
                 torch.autocast(x.device.type, enabled=False),
                 as_written(modules),
+                plain_checkpoints(),
                 gradients_in_plain_words(),
             ):
                 scorer = self._scorer(x)
@@ -135,6 +137,7 @@ class Classifier:
             )
             embeds = any(isinstance(m, nn.Embedding) for net in self.modules for m in net.modules())
             remedy = "x.float()" if x.ndim > 1 else "x[None] for a single sample"
+            remedy = remedy if x.numel() else "at least one sample"
             if embeds and x.ndim > 1 and not x.is_floating_point():
                 remedy = (
                     "a module that takes the vectors of the embedding and those vectors, since token ids have no "

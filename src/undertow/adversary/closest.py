@@ -15,6 +15,7 @@ from undertow.adversary.attacks.search import Search, begin
 from undertow.adversary.classifier import Classifier, Net, as_classifier
 from undertow.adversary.geometry import check_norm
 from undertow.adversary.sample_checks import as_labels
+from undertow.core.inference import outside_inference_mode
 from undertow.core.plain_words import check_tensor
 
 __all__ = ["closest_examples", "first_examples"]
@@ -27,6 +28,7 @@ _FIRST: dict[Effort, tuple[str, ...]] = {
 }
 
 
+@outside_inference_mode
 def closest_examples(
     net: Classifier | Net | Sequence[nn.Module],
     x: Tensor,

@@ -26,6 +26,7 @@ from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.worst_loss import LOSSES, Loss, climb, loss_values, upper_losses
 from undertow.core.errors import ConfigError, nearest
+from undertow.core.inference import outside_inference_mode
 from undertow.core.outputs import OutputChoice
 from undertow.core.shown import Shown
 
@@ -76,6 +77,7 @@ class RiskBoundResult(Shown):
     """The largest r before the first negative gap; 0 when the first one is."""
 
 
+@outside_inference_mode
 def adversarial_risk(
     net: Classifier | Net | Sequence[nn.Module],
     x: Tensor,
@@ -185,6 +187,7 @@ def _graphs(classifier: Classifier, x: Tensor) -> list[NetworkGraph]:
     return [] if classifier.unit_norm else graphs_of(classifier, x)[0]
 
 
+@outside_inference_mode
 def risk_bound(
     net: Classifier | Net | Sequence[nn.Module],
     x: Tensor,

@@ -43,9 +43,10 @@ class RobustCurve(Shown):
     def figure(self) -> altair.TopLevelMixin:
         """Both lines against ε, what attacks leave and what is proved; several networks as means with their spread."""
         from undertow.drawing.accuracy_curves import accuracy_curves
+        from undertow.drawing.letters import lettered
 
         attacked, proved = (side.reshape(-1, len(self.eps)).tolist() for side in (self.value, self.proved))
-        return accuracy_curves(self.eps, attacked, proved, norm=self.accuracy.norm)
+        return lettered(accuracy_curves(self.eps, attacked, proved, norm=self.accuracy.norm))
 
 
 def robust_curve(

@@ -33,6 +33,7 @@ from undertow.adversary.joined_results import joined_brackets
 from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.core.errors import InputError
+from undertow.core.inference import outside_inference_mode
 from undertow.core.outputs import OutputChoice
 from undertow.core.shown import Shown
 
@@ -76,6 +77,7 @@ class Robustness(Shown):
         return float(self.proved.double().mean())
 
 
+@outside_inference_mode
 def robustness(
     net: Classifier | Net | Sequence[nn.Module],
     x: Tensor,

@@ -84,12 +84,14 @@ def measure_checkpoint(
         profile, found = _measured(checkpoint, net, given, radii=radii, seams=seams, rtol=rtol, clock=clock)
     told = list(dict.fromkeys(str(each.message) for each in said if each.category is MeasuredElsewhere))
     found.notes[:0] = [*told[:1], *given.notes]
-    if html is not None:
-        write_page(html, asdict(found), None if profile is None else profile.figure())
     if as_json:
         print_json(asdict(found))
     else:
-        _print(found, html)
+        _print(found)
+    if html is not None:  # last: where it cannot be written, what was measured has been told
+        write_page(html, asdict(found), None if profile is None else profile.figure())
+        if not as_json:
+            Console(highlight=False).print(f"Written: {html}", markup=False)
     return 0
 
 
@@ -217,7 +219,7 @@ def _normalised(net: nn.Module, given: Samples, y: Tensor) -> float | None:
     return finite(margins(net, given.x, y, output=output).normalised)
 
 
-def _print(found: Measured, html: Path | None) -> None:
+def _print(found: Measured) -> None:
     console = Console(highlight=False)
     table = Table(
         Column("seam", overflow="fold"),
@@ -252,5 +254,3 @@ def _print(found: Measured, html: Path | None) -> None:
         console.print(note, markup=False)
     costs = ", ".join(f"{name} {value:.2g} s" for name, value in found.seconds.items())
     console.print(f"It took: {costs}; the same again will cost no more.", markup=False)
-    if html is not None:
-        console.print(f"Written: {html}", markup=False)

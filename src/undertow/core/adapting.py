@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import sys
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,11 +14,10 @@ from undertow.core.errors import InputError, ModelError, nearest
 from undertow.core.extras import arguments_beside_x, rows_of_extras
 from undertow.core.outputs import OutputChoice, picked_output
 from undertow.core.plain_words import in_plain_words
+from undertow.core.telling import tell
 from undertow.core.token_inputs import LookUp, embedding_of, last_tokens
 
 __all__ = ["Adapted", "MeasuredElsewhere", "adapted", "named_rows"]
-
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class MeasuredElsewhere(UserWarning):
@@ -132,6 +128,7 @@ def adapted(
 ) -> tuple[nn.Module, Tensor]:
     """The network as a function of one floating tensor, and the samples that it takes; itself where it is one.
 
+    >>> import warnings
     >>> net = nn.Sequential(nn.Embedding(5, 2), nn.Flatten(), nn.Linear(6, 1))
     >>> with warnings.catch_warnings(record=True) as said:
     ...     warnings.simplefilter("always")
@@ -163,8 +160,9 @@ def named_rows(net: nn.Module, x: Tensor, extras: Mapping[str, Any] | None) -> d
             continue
         if not any_other:
             raise InputError(f"extras: the network takes no {name!r} beside x; {nearest(name, known)}")
-        _tell(
-            f"extras: no argument of the network is called {name!r}, so that it may be ignored; {nearest(name, known)}"
+        tell(
+            f"extras: no argument of the network is called {name!r}, so that it may be ignored; {nearest(name, known)}",
+            MeasuredElsewhere,
         )
     return found
 
@@ -182,9 +180,10 @@ def _from_embedding(
     if output is None and logits.dim() == 3 and logits.shape[-1] == words:
         made = Adapted(net, extras=extras, tokens=tokens, entry=entry, last=True)
     what = "the last token's logits, " if made.last else ""
-    _tell(
+    tell(
         f"x holds token ids, which have no derivative: measured is {what}from the output of {entry.name!r} on, so "
-        "norms and radii are in the units of that embedding."
+        "norms and radii are in the units of that embedding.",
+        MeasuredElsewhere,
     )
     return made, vectors
 
@@ -209,11 +208,3 @@ def _returns_tensor(net: nn.Module, x: Tensor) -> bool:
             for name, buffer in net.named_buffers():
                 if name in buffers and not torch.equal(buffer, buffers[name]):
                     buffer.copy_(buffers[name])
-
-
-def _tell(sentence: str) -> None:
-    """Warn at the line that called undertow, once for each such line."""
-    level, frame = 1, sys._getframe(0)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(sentence, MeasuredElsewhere, stacklevel=level)

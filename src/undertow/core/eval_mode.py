@@ -7,7 +7,18 @@ from collections.abc import Iterator
 
 from torch import nn
 
-__all__ = ["eval_mode"]
+__all__ = ["eval_mode", "set_eval"]
+
+
+def set_eval(net: nn.Module) -> None:
+    """Every module's flag alone, for whoever puts the flags back.
+
+    ``net.eval()`` may do more: loralib's layers add their update to the weight, and never take it off again where only
+    the flag is put back; an exported network has none.
+    """
+    for module in net.modules():
+        if module.training:
+            module.training = False
 
 
 @contextlib.contextmanager
@@ -23,7 +34,7 @@ def eval_mode(net: nn.Module) -> Iterator[nn.Module]:
     [True, False]
     """
     modes = [(module, module.training) for module in net.modules()]
-    net.eval()
+    set_eval(net)
     try:
         yield net
     finally:

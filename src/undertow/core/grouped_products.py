@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["GroupedProducts", "copy_in"]
+__all__ = ["GroupedProducts", "copy_in", "copy_of"]
 
 _grouped = getattr(torch, "_grouped_mm", None)  # not in older PyTorch
 _M = TypeVar("_M", bound=nn.Module)
@@ -45,7 +45,8 @@ def copy_in(net: _M, dtype: torch.dtype) -> _M:
     >>> copy_in(net, torch.float64).weight.dtype, net.weight.dtype
     (torch.float64, torch.float32)
     """
-    copied = copy.deepcopy(net).to(dtype)
+    with torch.inference_mode(False):  # of a copy made within it no derivative could be taken
+        copied = copy_of(net).to(dtype)
     for module in copied.modules():
         stacked = any(each.dim() == 3 for each in module.parameters(recurse=False))
         if (
@@ -55,6 +56,26 @@ def copy_in(net: _M, dtype: torch.dtype) -> _M:
         ):
             module.forward = _Within(module.forward)
     return copied
+
+
+def copy_of(net: _M) -> _M:
+    """A deep copy, also of a network that keeps what it has computed of its weights: pruned, or normalised by hooks.
+
+    Such a layer makes its weight anew in every forward pass and leaves the last one lying, with a graph, which PyTorch
+    does not copy.
+
+    >>> layer = nn.utils.prune.l1_unstructured(nn.Linear(2, 1), "weight", 1)
+    >>> _ = layer(torch.ones(1, 2))
+    >>> bool((copy_of(layer).weight == layer.weight).all())
+    True
+    """
+    computed = {
+        id(value): value.detach().clone()
+        for module in net.modules()
+        for value in vars(module).values()
+        if isinstance(value, Tensor) and not value.is_leaf
+    }
+    return copy.deepcopy(net, dict(computed))
 
 
 class _Within:

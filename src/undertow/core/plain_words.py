@@ -28,6 +28,11 @@ def check_tensor(x: object, name: str = "x") -> None:
             raise InputError(
                 f"{name} is on the meta device, which holds no numbers: give it as it is on another."
             )
+        if x.is_nested:
+            raise InputError(
+                f"{name} is a nested tensor, of samples of several sizes: pad them, {name}.to_padded_tensor(0.0), and "
+                "pass a mask as extras={'mask': rows}."
+            )
         if torch._C._functorch.is_functorch_wrapped_tensor(x):
             raise InputError(
                 f"{name} is inside torch.func (vmap, grad, …), where nothing can be measured: call undertow outside. "
@@ -97,7 +102,7 @@ def gradients_in_plain_words() -> Iterator[None]:
 def no_gradient_words(error: BaseException) -> str:
     """What PyTorch said when a gradient was to be taken, as a sentence with what to try."""
     said = str(error).strip().splitlines()[0]
-    remedy = "checkpoints need use_reentrant=False, quantised layers their float originals"
+    remedy = "quantised layers need their float originals"
     if "inplace" in said:
         remedy = "an operation overwrites what the gradient of an earlier one needs: write h = h + 1 for h += 1 there"
     return f"no gradient can be taken through the network ({remedy}). PyTorch says: {said}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from undertow.core.errors import ModelError
 
@@ -42,8 +44,16 @@ def unwrapped(net: nn.Module) -> nn.Module:
         _refuse_other_kinds(net)
         inner = _inside(net)
         if inner is None:
-            return net
+            return _with_gradients(net)
         net = inner
+
+
+def _with_gradients(net: nn.Module) -> nn.Module:
+    """The network itself, or a copy where its weights were made in inference mode and so have no derivatives."""
+    if not any(tensor.is_inference() for tensor in (*net.parameters(), *net.buffers())):
+        return net
+    with torch.inference_mode(False):
+        return copy.deepcopy(net)
 
 
 def _refuse_other_kinds(net: nn.Module) -> None:
@@ -58,6 +68,10 @@ def _refuse_other_kinds(net: nn.Module) -> None:
             raise ModelError(
                 f"{what}: quantised layers have no derivative; measure the network before quantisation."
             )
+    if any(map(is_lazy, (*net.parameters(), *net.buffers()))):
+        raise ModelError(
+            "the network has layers that learn their size from a first batch, and has seen none: call net(x) once."
+        )
     if any(parameter.is_meta for parameter in net.parameters()):
         raise ModelError(
             "the network is on the meta device, which holds no numbers: net.to_empty(device='cpu'), and load weights."

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
+from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
@@ -15,7 +16,8 @@ __all__ = ["weights_in_use"]
 def weights_in_use(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Name and tensor of the module's own parameters; in the place of what a parametrisation has, what it makes of it.
 
-    W = g v/‖v‖ of weight normalisation, in either of torch's ways, and not g and v. Nothing in the module changes.
+    W = g v/‖v‖ of weight normalisation, in either of torch's ways, and not g and v; of a pruned layer what its mask
+    leaves. Nothing in the module changes.
 
     >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
     >>> [(name, tuple(tensor.shape)) for name, tensor in weights_in_use(layer)]
@@ -32,6 +34,9 @@ def weights_in_use(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
         elif isinstance(hook, SpectralNorm):
             made[hook.name] = hook.compute_weight(module, do_power_iteration=False)
             parts |= {f"{hook.name}_orig"}
+        elif isinstance(hook, BasePruningMethod):
+            made[hook._tensor_name] = hook.apply_mask(module)  # type: ignore[no-untyped-call]
+            parts |= {f"{hook._tensor_name}_orig"}
     yield from made.items()
     for name, parameter in module.named_parameters(recurse=False):
         if name not in parts and name not in made:

@@ -93,7 +93,8 @@ def sharpness(
         risk: Allowed probability that a random start hid a larger eigenvalue; 0.01 by default.
         max_steps: Products of a run after which Lanczos gives up with the error it has, by default four times what a
             positive semi-definite matrix of this size needs at most, and more for several eigenvalues.
-        dtype: torch.float64 to take every product in float64; by default the network's precision.
+        dtype: torch.float64 to take every product in float64; by default the network's precision, of half
+            precision float32.
         chunk: Samples at a time, by default as many as ``memory_budget`` allows.
         memory_budget: Bytes for graphs, by default a quarter of what is free. Beside it a run holds one vector of as
             many numbers as there are parameters for every product, usually 20 to 60 of them.

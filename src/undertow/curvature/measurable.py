@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from undertow.core.errors import InputError, ModelError
 from undertow.core.grouped_products import GroupedProducts
 from undertow.core.members import first_unlike
+from undertow.core.plain_words import in_plain_words
 from undertow.core.unwrapping import unwrapped
 from undertow.jacobian.preconditions import refuse_train_mode
 
@@ -53,13 +54,15 @@ def check_members(networks: Sequence[nn.Module]) -> None:
 
 
 def working_dtype(net: nn.Module, x: Tensor, dtype: torch.dtype | None) -> torch.dtype:
-    """The precision of the products: ``dtype``, or that of the network and of x where they agree."""
+    """The precision of the products: ``dtype``, or that of the network and of x; float32 for half precision."""
     if dtype is not None:
         if dtype not in (torch.float32, torch.float64):
             raise InputError(f"dtype must be torch.float32 or torch.float64, not {dtype}.")
         return dtype
     found = {parameter.dtype for parameter in net.parameters() if parameter.is_floating_point()}
     found |= {x.dtype} if x.is_floating_point() else set()
+    if found & {torch.float16, torch.bfloat16}:
+        found = {torch.float32, *found} - {torch.float16, torch.bfloat16}
     if len(found) != 1 or not found <= {torch.float32, torch.float64}:
         words = " and ".join(sorted(map(str, found)))
         raise InputError(
@@ -91,7 +94,8 @@ def check_samples(net: nn.Module, x: Tensor, y: Tensor, dtype: torch.dtype) -> T
         return found
 
     with torch.no_grad(), GroupedProducts():
-        outputs = call(few)
+        with in_plain_words(x):
+            outputs = call(few)
         if not isinstance(outputs, Tensor):
             raise ModelError(
                 f"the network returns {type(outputs).__name__}, not one tensor: wrap it in a module that picks one."

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["in_letters"]
+if TYPE_CHECKING:
+    import altair
+
+__all__ = ["in_letters", "lettered"]
 
 # ϱ, ‖ and subscripts are not in the font that files are written in by default: whatever font of the machine has
 # them, often one with serifs, would then write the whole of a title.
@@ -18,3 +21,9 @@ def in_letters(specification: dict[str, Any]) -> dict[str, Any]:
     ({'font': 'DejaVu Sans, Arial, Helvetica, sans-serif'}, {'font': 'Arial'})
     """
     return {**specification, "config": {"font": _FONT, **specification.get("config", {})}}
+
+
+def lettered(chart: Any) -> altair.TopLevelMixin:
+    """The figure with that font, for whoever saves it by its own ``save``."""
+    found: altair.TopLevelMixin = chart.configure(font=_FONT)
+    return found

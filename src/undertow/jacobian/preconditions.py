@@ -125,7 +125,7 @@ def check_network(f: Network, x: Tensor) -> Tensor:
     leaf = few.clone().requires_grad_()
     try:
         output = f(leaf.clone())
-    except (RuntimeError, IndexError, ValueError, TypeError):
+    except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
         f, few = whole, _refuse_parts(whole, x)
         leaf = few.clone().requires_grad_()
         output = f(leaf.clone())
@@ -163,7 +163,12 @@ def _refuse_parts(f: Network, x: Tensor) -> Tensor:
             f"the network takes x of shape {tuple(x.shape)} as one sample: pass x[None], a batch of it."
         )
     if len(x) > 1:
-        raise ModelError(PLACE_MATTERS)
+        raise ModelError(
+            f"the network takes these {len(x)} samples and no other number of them: one that was exported needs a "
+            "batch of any size (dynamic_shapes=…); one with a mask or a buffer of one row per sample is measured "
+            "sample by sample, each with its own row: [ut.jacobian_norms(lambda x: net(x, mask[i : i + 1]), "
+            "x[i : i + 1]) for i in range(len(x))]."
+        )
     return x.detach()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from undertow.core.enclosing import innermost, rows_of
 from undertow.core.errors import SeamError
+from undertow.core.eval_mode import eval_mode
 from undertow.core.outputs import OutputChoice, first_tensor
 from undertow.core.plain_words import check_tensor, in_plain_words
 from undertow.core.unwrapping import unwrapped
@@ -50,7 +50,7 @@ def seams(
     if x is None:
         x = _made_up_input(net)
     check_tensor(x)
-    with leave_no_trace(net, device=x.device), _eval_mode(net):
+    with leave_no_trace(net, device=x.device), eval_mode(net):
         f, x = prepare(net, x, None, output=output, extras=extras)
         run = cast(nn.Module, rows_of(f, slice(0, min(len(x), 2))))
         with in_plain_words(x):
@@ -159,13 +159,6 @@ def _topological(root: object) -> list[object]:
     return order[::-1]
 
 
-@contextlib.contextmanager
-def _eval_mode(net: nn.Module) -> Iterator[None]:
-    """Listing seams needs the graph's shape only, which a training network shares with a measured one."""
-    net.eval()  # leave_no_trace around this puts every flag back
-    yield
-
-
 def _made_up_input(net: nn.Module) -> Tensor:
     """A random batch of two that the network accepts, guessed from its first layer and tried out."""
     parameter = next(net.parameters(), torch.zeros(()))
@@ -174,7 +167,7 @@ def _made_up_input(net: nn.Module) -> Tensor:
     for shape in _plausible_shapes(net):
         x = torch.randn(2, *shape, generator=generator, dtype=dtype).to(parameter.device)
         try:
-            with leave_no_trace(net, device=x.device), _eval_mode(net), torch.no_grad():
+            with leave_no_trace(net, device=x.device), eval_mode(net), torch.no_grad():
                 net(x)
             return x
         except (RuntimeError, ValueError, IndexError, TypeError):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from undertow.core.deadline import whatever_the_time
 from undertow.core.plain_attention import plain_attention
+from undertow.core.plain_checkpoints import plain_checkpoints
 from undertow.core.unwrapping import as_written
 from undertow.jacobian.replaying import aside
 
@@ -77,8 +78,8 @@ def _left_as_it_was(f: Callable[..., Any], device: torch.device | None) -> Itera
 
 @contextlib.contextmanager
 def composed(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Modules in plain operations, whose derivatives have derivatives: neither fused nor compiled."""
-    with plain_attention(), _composed_recurrence(modules), _uncompiled():
+    """Modules in plain operations, whose derivatives have derivatives: neither fused nor compiled nor run again."""
+    with plain_attention(), plain_checkpoints(), _composed_recurrence(modules), _uncompiled():
         yield
 
 

@@ -10,9 +10,11 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError, nearest
+from undertow.core.inference import outside_inference_mode
 from undertow.core.losses import log_loss_gradient
 from undertow.core.outputs import OutputChoice
 from undertow.core.plain_attention import plain_attention
+from undertow.core.plain_checkpoints import plain_checkpoints
 from undertow.core.plain_words import check_tensor
 from undertow.core.scoring import (
     LossName,
@@ -82,6 +84,7 @@ class KktResult(Shown):
         return self.margin_gap > 0
 
 
+@outside_inference_mode
 def kkt(
     net: nn.Module,
     x: Tensor,
@@ -155,7 +158,7 @@ def kkt(
         raise ModelError("every parameter is zero: there is no direction to test.")
     _, labels, named = margins_of(scores, y, loss)
     signs = None if named == "cross-entropy" else (2 * labels - 1 if named == "bce" else labels)
-    with plain_attention():
+    with plain_attention(), plain_checkpoints():
         gradients = PairGradients(
             copied, points, labels=labels if signs is None else None, signs=signs, names=list(theta)
         )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.plain_attention import plain_attention
+from undertow.core.plain_checkpoints import plain_checkpoints
 from undertow.core.scoring import chosen_parameters, in_double, margins_of, pair_gaps, points_for, scores_of
 from undertow.core.sections import NonNegative, Text
 from undertow.core.status import Status
@@ -85,7 +86,7 @@ class NormKkt(NamedMeasure):
         )
         for norm in WEIGHT_NORMS:
             if norm in self.norms:
-                with plain_attention():
+                with plain_attention(), plain_checkpoints():
                     found = stationarity_of(gradients, rivals, theta, norm, kinks=self.kinks)
                 yield f"total:{norm}", found.total, found.error
                 yield f"residual:{norm}", found.residual, None

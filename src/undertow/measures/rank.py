@@ -153,12 +153,15 @@ def weight_matrices(net: nn.Module) -> list[tuple[str, Tensor, str]]:
 
     Of a layer with weight normalisation, or any other parametrisation, the weight that it multiplies with.
     """
-    matrices, seen = [], set[int]()
+    matrices: list[tuple[str, Tensor, str]] = []
+    seen: dict[
+        int, Tensor
+    ] = {}  # an id is a name only while the tensor lives, and parametrisations make new ones
     for prefix, module in net.named_modules():
         for name, tensor in weights_in_use(module):
             if tensor.dim() < 2 or id(tensor) in seen:
                 continue
-            seen.add(id(tensor))
+            seen[id(tensor)] = tensor
             read, words = _reading(module, name)
             matrices.append((f"{prefix}.{name}" if prefix else name, read(tensor.detach()), words))
     return matrices

@@ -96,10 +96,11 @@ class SeamProfileResult(Shown):
 
     def figure(self) -> altair.TopLevelMixin:
         """ϱ with its error and both energies over depth, one picture."""
+        from undertow.drawing.letters import lettered
         from undertow.drawing.seam_depth import profile_by_depth
 
         words = f"{self.samples} samples" + (f", perturbed at {self.space}" if self.space else "")
-        return profile_by_depth(self.frame(), words)
+        return lettered(profile_by_depth(self.frame(), words))
 
 
 @matmul_precision("float32")  # the bounds do not cover the rounding of TF32

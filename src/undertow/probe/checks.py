@@ -13,7 +13,15 @@ from undertow.core.errors import InputError, UndertowError
 from undertow.core.plain_words import in_plain_words
 from undertow.measures.reading import Reading
 
-__all__ = ["check_measures", "check_points", "check_sinks", "network_explained", "readings_of"]
+__all__ = [
+    "check_dtype",
+    "check_measures",
+    "check_points",
+    "check_sinks",
+    "check_training",
+    "network_explained",
+    "readings_of",
+]
 
 
 def check_points(net: nn.Module, x: Tensor, y: Tensor | None) -> None:
@@ -27,6 +35,10 @@ def check_points(net: nn.Module, x: Tensor, y: Tensor | None) -> None:
             f"x must be a torch.Tensor of shape (N, …), not {type(x).__name__}: a probe measures on the same "
             "points every time, such as one batch of a loader, x, y = next(iter(loader))."
         )
+    if x.dim() == 0 or len(x) == 0:
+        raise InputError(
+            f"x has shape {tuple(x.shape)}, which holds no points: give a tensor (N, …) with one or more."
+        )
     if y is None:
         return
     if not isinstance(y, Tensor):
@@ -35,6 +47,29 @@ def check_points(net: nn.Module, x: Tensor, y: Tensor | None) -> None:
         raise InputError(
             f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}: give one label for each sample."
         )
+
+
+def check_training(training: Any) -> None:
+    """Refuse what does not say what is trained on, and how fast."""
+    if training is None:
+        return
+    try:
+        x, y, rate = training
+        float(rate)
+        usable = isinstance(x, Tensor) and isinstance(y, Tensor)
+    except (TypeError, ValueError):
+        usable = False
+    if not usable:
+        raise InputError(
+            "training is what is trained on, and the rate of the first step: training=(x, y, 0.1), two tensors and a "
+            "number."
+        )
+
+
+def check_dtype(dtype: torch.dtype | None) -> None:
+    """Refuse a precision in which nothing is measured."""
+    if dtype not in (None, torch.float32, torch.float64):
+        raise InputError(f"dtype must be torch.float32 or torch.float64, not {dtype}.")
 
 
 def check_measures(measures: Sequence[Any]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
 from undertow.core.errors import InputError, UndertowError
+from undertow.core.telling import tell
 
 __all__ = ["Faults", "OnError"]
 
@@ -17,9 +17,10 @@ OnError: TypeAlias = Literal["warn", "raise"]
 class Faults:
     """Whether a measure that fails ends the training: always before its first step, afterwards only if asked to.
 
+    >>> import warnings
     >>> faults = Faults("warn")
     >>> faults.training = True
-    >>> with warnings.catch_warnings(record=True) as said, faults.told("energy", 7):
+    >>> with warnings.catch_warnings(record=True) as said, faults.told("energy could not be measured at step 7"):
     ...     warnings.simplefilter("always")
     ...     raise ValueError("too much")
     >>> print(said[0].message)
@@ -31,22 +32,21 @@ class Faults:
             raise InputError(f"on_error is {on_error!r}: give 'warn' or 'raise'.")
         self.on_error = on_error
         self.training = False
-        self._told: set[str] = set()
+        self._told: set[object] = set()
 
     @contextmanager
-    def told(self, name: str, step: int) -> Iterator[None]:
-        """What is raised inside is a warning, the first time that it is of this measure."""
+    def told(self, failing: str, then: str = "", *, once: object = None) -> Iterator[None]:
+        """What is raised inside is a warning: that so and so is ``failing``, why, and what ``then``.
+
+        Of what has the same ``once``, the first alone is told.
+        """
         try:
             yield
         except Exception as error:
             if not self.training or self.on_error == "raise":
                 raise
-            if name not in self._told:
-                self._told.add(name)
-                said = str(error) if isinstance(error, UndertowError) else f"{type(error).__name__}: {error}"
-                warnings.warn(
-                    f"{name} could not be measured at step {step}: {said.rstrip('.')}. Training goes on; "
-                    'on_error="raise" would end it.',
-                    UserWarning,
-                    stacklevel=6,  # of whoever told the probe of a step
-                )
+            if once is not None and once in self._told:
+                return
+            self._told.add(once)
+            said = str(error) if isinstance(error, UndertowError) else f"{type(error).__name__}: {error}"
+            tell(f'{failing}: {said.rstrip(".")}. {then}Training goes on; on_error="raise" would end it.')

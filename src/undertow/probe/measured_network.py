@@ -11,8 +11,11 @@ from torch import Tensor, nn
 
 from undertow.core.adapting import MeasuredElsewhere, adapted
 from undertow.core.grouped_products import copy_in
+from undertow.core.inference import with_derivatives
 from undertow.core.outputs import OutputChoice
+from undertow.core.telling import tell
 from undertow.core.unwrapping import unwrapped
+from undertow.probe.checks import check_dtype
 from undertow.probe.preserve_state import preserve_state
 
 __all__ = ["MeasuredNetwork", "in_dtype"]
@@ -37,18 +40,32 @@ class MeasuredNetwork:
         output: OutputChoice = None,
         extras: Mapping[str, Any] | None = None,
     ) -> None:
+        check_dtype(dtype)
         self.net = unwrapped(net)
         if dtype is None and any(t.dtype in _COARSE for t in (*self.net.parameters(), x)):
             dtype = torch.float32
         self.dtype = dtype
-        self.x, self.y = in_dtype(dtype, x), y
+        self.x, self.y = with_derivatives(in_dtype(dtype, x)), y
         self.output, self.extras = output, dict(extras or {})
         self._as_it_is: bool | None = None  # known after the first look
         self._order: Tensor | None = None
+        self.diverged = False
 
     def seen(self) -> nn.Module:
         """The network itself, or its copy in the dtype asked for."""
         return self.net if self.dtype is None else copy_in(self.net, self.dtype)
+
+    def finite(self, seen: nn.Module, step: int) -> bool:
+        """Whether there is something to measure; where the network has diverged, that is said once."""
+        if all(bool(torch.isfinite(parameter).all()) for parameter in seen.parameters()):
+            return True
+        if not self.diverged:
+            tell(
+                f"the network has weights that are NaN or infinite, at step {step}: the probe measures nothing "
+                "while it has."
+            )
+        self.diverged = True
+        return False
 
     def now(
         self, net: nn.Module, points: int | None = None, *, of: int | None = None

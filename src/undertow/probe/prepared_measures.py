@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import cast
 
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
+from undertow.core.grouped_products import copy_of
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Measure, TrackingMeasure
 from undertow.probe.tracking import begin_tracking, remembers
@@ -39,4 +39,4 @@ def begun(
             f"{measure.name} follows the training: tell the probe what it is, training=(x, y, learning_rate)."
         )
     x, y, learning_rate = training
-    return begin_tracking(measure, copy.deepcopy(net).eval(), x, y, learning_rate=learning_rate)
+    return begin_tracking(measure, copy_of(net).eval(), x, y, learning_rate=learning_rate)

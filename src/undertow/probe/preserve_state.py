@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from torch import nn
 
 from undertow.core.deadline import whatever_the_time
+from undertow.core.eval_mode import set_eval
 from undertow.jacobian.trace import leave_no_trace
 
 __all__ = ["preserve_state"]
@@ -27,8 +28,7 @@ def preserve_state(net: nn.Module) -> Iterator[nn.Module]:
     gradients = [(p, p.grad, None if p.grad is None else p.grad.clone()) for p in net.parameters()]
     device = next((p.device for p in net.parameters()), None)
     with leave_no_trace(net, device=device):
-        if any(module.training for module in net.modules()):
-            net.eval()
+        set_eval(net)
         try:
             yield net
         finally:

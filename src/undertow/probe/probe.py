@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from undertow.core.errors import InputError, UndertowError
+from undertow.core.errors import InputError
 from undertow.core.outputs import OutputChoice
 from undertow.measures.reading import Measure, TrackingMeasure
+from undertow.probe.affording import Affording, tell_unpaid
 from undertow.probe.budget import Budget
-from undertow.probe.checks import check_measures, check_points, check_sinks
+from undertow.probe.checks import check_measures, check_points, check_sinks, check_training
 from undertow.probe.costs import Costs, ReadingCost
 from undertow.probe.faults import Faults, OnError
 from undertow.probe.measured_network import MeasuredNetwork, in_dtype
+from undertow.probe.observing import Observing
 from undertow.probe.prepared_measures import begun, points_of, with_standard_error
-from undertow.probe.preserve_state import preserve_state
+from undertow.probe.probe_state import check_state, memory_of, records_of, restored, rows_of, weights_of
 from undertow.probe.ranks import gathered, measures_here, ranks
 from undertow.probe.records import Record
 from undertow.probe.schedule import Every, Schedule
 from undertow.probe.sinks import Sink
 from undertow.probe.taking import take
-from undertow.probe.tracking import Tracked
+from undertow.probe.tracking import remembers
 from undertow.training.taken import StepTaken
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class Probe:
         check_points(net, x, y)
         check_measures(measures)
         check_sinks(sinks)
+        check_training(training)
         self.measured = MeasuredNetwork(net, x, y, dtype=dtype, output=output, extras=extras)
         self.net, self.x, self.y = self.measured.net, self.measured.x, y
         self.sinks = tuple(sinks)
@@ -118,30 +120,33 @@ class Probe:
         pairs = [each if isinstance(each, tuple) else (each, every) for each in measures]
         if training is not None:
             training = (in_dtype(self.measured.dtype, training[0]), *training[1:])
-        start = self.measured.seen()
-        self._counts = [points_of(measure, len(self.x)) for measure, _ in pairs]
         if budget is not None:
             pairs = [(with_standard_error(measure), own) for measure, own in pairs]
-        self.measures = tuple(begun(measure, start, training) for measure, _ in pairs)
+        self._given, self._training = [measure for measure, _ in pairs], training
+        start = self.measured.seen()
+        # A training that goes on in another process needs its trackers to have begun at the same start.
+        self._start = weights_of(start) if any(map(remembers, self._given)) else {}
+        self.measures = tuple(begun(measure, start, training) for measure in self._given)
         self.schedules = tuple(Schedule(own) for _, own in pairs)
-        mine = [index for index in range(len(pairs)) if measures_here(index, spread=self.spread)]
-        names = [self._price(index)[0] for index in mine]
-        self.budget = None if budget is None else Budget(budget, measures=names)
         for schedule in self.schedules:
             if schedule.level is not None:
                 raise InputError(
                     f"every = {schedule.every!r} goes by the training loss, which a probe is not told: call the probe "
                     "itself, probe(step=…), whenever the loss has passed a power of ten."
                 )
+        self._counts = [points_of(measure, len(self.x)) for measure in self._given]
+        self._mine = [index for index in range(len(pairs)) if measures_here(index, spread=self.spread)]
+        self._affording = Affording(self.measures, self._counts)
+        names = [self._affording.names[index] for index in self._mine]
+        self.budget = None if budget is None else Budget(budget, measures=names)
         self._costs = Costs([measure.name for measure in self.measures])
         self._faults = Faults(on_error)
+        self._observing = Observing(self.measures, self._mine, self._faults)
         self.trial = trial
         self.records: list[Record] = []
         self._step = self._epoch = 0
         self._rate = math.nan if training is None else training[2]
         self._measured = [-1] * len(pairs)  # the step at which each was last taken
-        self._diverged = False
-        self._observing = [each for each in self.measures if isinstance(each, Tracked) and each.observes]
         self._next = self._next_due()
         if at_start:
             self._take(index for index, schedule in enumerate(self.schedules) if schedule.due(0))
@@ -149,28 +154,32 @@ class Probe:
 
     def __call__(self, *, step: int | None = None, epoch: int | None = None) -> list[Record]:
         """Measure now and return the new records; ``step`` and ``epoch``, where given, set the counters."""
+        if step is not None:
+            self._observing.miss(self._step + 1, step)
         self._step = self._step if step is None else step
         self._next = self._next_due()
         self._epoch = self._epoch if epoch is None else epoch
         return self._take(range(len(self.measures)))
 
-    def step(self, *, rate: float | None = None) -> list[Record]:
-        """One optimiser step was made; ``rate`` is its learning rate, where that is not the one before it."""
-        self._step += 1
+    def step(self, *, rate: float | None = None, made: int = 1) -> list[Record]:
+        """One optimiser step was made, or several; ``rate`` is the learning rate, where that is not the one before."""
+        before, self._step = self._step, self._step + made
+        self._observing.miss(before + 1, self._step - 1)
         self._rate = self._rate if rate is None else rate
         if self._observing:
-            seen = self.measured.seen()
-            for measure in self._observing:
-                with preserve_state(seen):
-                    measure.tracker.observe(seen, StepTaken(self._rate))
+            self._observing.show(self.measured, StepTaken(self._rate), self._step)
         if self._step < self._next:
             return []  # most steps: this is all that they cost
         self._next = self._next_due()
         return self._take(
             index
             for index, schedule in enumerate(self.schedules)
-            if schedule.every != "epoch" and schedule.due(self._step)
+            if schedule.every != "epoch" and schedule.next(before) <= self._step
         )
+
+    def __repr__(self) -> str:
+        names, count = ", ".join(measure.name for measure in self.measures), len(self.records)
+        return f"Probe of {names} at step {self._step}, epoch {self._epoch}: {count} records"
 
     @property
     def costs(self) -> Mapping[str, ReadingCost]:
@@ -195,8 +204,8 @@ class Probe:
         left = (index for index, step in enumerate(self._measured) if step != self._step)
         found = self._take(left, last=True)
         for sink in self.sinks if ranks()[0] == 0 else ():
-            if hasattr(sink, "training_end"):
-                sink.training_end()
+            with self._faults.told(f"{type(sink).__name__} could not end"):
+                getattr(sink, "training_end", lambda: None)()
         return found
 
     def _take(self, due: Iterable[int], *, last: bool = False) -> list[Record]:
@@ -207,93 +216,85 @@ class Probe:
             return []  # between two measurements a step costs nothing, however large the network
         if self.budget is not None:
             self.budget.steps = self._step
-        here = [index for index in due if measures_here(index, spread=self.spread)]
+        here = [index for index in due if index in self._mine and index not in self._observing.missed]
         found = self._readings(here, last=last)
         self._costs.tell()
-        unpaid = [self.measures[index].name for index in here if last and self._measured[index] != self._step]
-        if unpaid and not self._diverged:
-            _tell_unpaid(unpaid)
+        if last and self.budget is not None and not self.measured.diverged:
+            tell_unpaid([self.measures[index].name for index in here if self._measured[index] != self._step])
         for index in set(due) - set(here):
             self._measured[index] = self._step
         new = gathered(found) if self.spread else [record for _, record in found]
         self.records += new
         for sink in self.sinks if new and ranks()[0] == 0 else ():
-            sink(new)
+            failing = f"{type(sink).__name__} could not take the records of step {self._step}"
+            with self._faults.told(failing, once=id(sink)):
+                sink(new)
         return new
 
     def _readings(self, due: Sequence[int], *, last: bool) -> list[tuple[int, Record]]:
         """Records of the measures that are due, each with its measure's index; none of a network that has diverged."""
-        affordable = [index for index in due if self._affordable(index, last=last)]
+        affordable = [index for index in due if self._affording.possible(self.budget, index, last=last)]
+        found: list[tuple[int, Record]] = []
         if not affordable:
-            return []
-        seen = self.measured.seen()
-        if not all(bool(torch.isfinite(parameter).all()) for parameter in seen.parameters()):
-            if not self._diverged:
-                warnings.warn(
-                    f"the network has weights that are NaN or infinite, at step {self._step}: the probe measures "
-                    "nothing while it has.",
-                    UserWarning,
-                    stacklevel=4,
-                )
-            self._diverged = True
-            return []
-        found = []
-        for index in affordable:
-            with self._faults.told(self.measures[index].name, self._step):
-                found += [(index, record) for record in self._read(seen, index, last=last)]
+            return found
+        with self._faults.told(f"nothing could be measured at step {self._step}", once="copy"):
+            seen = self.measured.seen()
+            if self.measured.finite(seen, self._step):
+                for index in affordable:
+                    name = self.measures[index].name
+                    with self._faults.told(f"{name} could not be measured at step {self._step}", once=name):
+                        found += [(index, record) for record in self._read(seen, index, last=last)]
         return found
-
-    def _price(self, index: int) -> tuple[str, int, int | None]:
-        """A measure's name in the budget, its points, and how many of them it needs; None where it takes fewer."""
-        count, measure = self._counts[index], self.measures[index]
-        # One with a memory needs the same points every time.
-        return f"{index}:{measure.name}", count, count if isinstance(measure, Tracked) else None
-
-    def _affordable(self, index: int, *, last: bool) -> bool:
-        if self.budget is None:
-            return True
-        name, count, fewest = self._price(index)
-        if not last and fewest is None and self.budget.pilot(name, count) is not None:
-            return True
-        return self.budget.points(name, count, fewest=fewest, last=last) is not None
 
     def _read(self, seen: nn.Module, index: int, *, last: bool) -> list[Record]:
         """A measure's records; none where its budget allows no more than learning its price."""
-        if self.budget is None:
+
+        def taken(points: int) -> list[Record]:
             self._measured[index] = self._step
-            with self._costs.timing(index, self._counts[index]):
-                return self._taken(seen, index, self._counts[index])
-        name, count, fewest = self._price(index)
-        pilot = None if last or fewest is not None else self.budget.pilot(name, count)
-        if pilot is not None:
-            # Where so few points cannot be measured, a reading on more of them tells whether others can.
-            with self.budget.spending(name, pilot), suppress(UndertowError):
-                self._taken(seen, index, pilot)
-        points = self.budget.points(name, count, fewest=fewest, last=last)
-        if points is None:
-            return []
-        self._measured[index] = self._step
-        with self.budget.spending(name, points), self._costs.timing(index, points):
-            found = self._taken(seen, index, points)
-        key = f"{self.measures[index].name}:points"
-        return [*found, Record(self.trial, self._step, self._epoch, "budget", key, float(points))]
+            with self._costs.timing(index, points):
+                found = self._taken(seen, index, points)
+            key = f"{self.measures[index].name}:points"
+            told = Record(self.trial, self._step, self._epoch, "budget", key, float(points))
+            return found if self.budget is None else [*found, told]
+
+        pilot = partial(self._taken, seen, index)
+        return self._affording.paid(self.budget, index, taken, pilot=pilot, last=last) or []
 
     def _taken(self, seen: nn.Module, index: int, points: int) -> list[Record]:
         net, x, y = self.measured.now(seen, points, of=self._counts[index])
         when = {"step": self._step, "epoch": self._epoch, "trial": self.trial}
         return take(net, x, y, measures=[self.measures[index]], **when)  # type: ignore[arg-type]
 
+    def state_dict(self) -> dict[str, Any]:
+        """What the probe remembers, for ``torch.save`` beside a checkpoint: counters, records, what trackers keep."""
+        return {
+            "step": self._step,
+            "epoch": self._epoch,
+            "rate": self._rate,
+            "measures": [measure.name for measure in self.measures],
+            "measured": list(self._measured),
+            "missed": self._observing.not_to_save,
+            "records": rows_of(self.records),
+            "start": {name: tensor.clone() for name, tensor in self._start.items()},
+            "memory": memory_of(self.measures),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what ``state_dict()`` gave: in a training that goes on, of a probe with ``at_start=False``."""
+        check_state(state, self.measures)
+        self.measures = restored(self._given, self.measured.seen(), self._training, state)
+        self._observing = Observing(self.measures, self._mine, self._faults, missed=state.get("missed", ()))
+        self._start = dict(state.get("start", self._start))
+        self._step, self._epoch = state["step"], state["epoch"]
+        self._rate = state.get("rate", self._rate)
+        self._measured = list(state.get("measured", self._measured))
+        self.records[:] = records_of(state.get("records", ()))
+        for sink in self.sinks:
+            getattr(sink, "resumed", lambda _: None)(self.records)
+        self._next = self._next_due()
+
     def frame(self) -> polars.DataFrame:
         """The records as a polars frame."""
         from undertow.probe.record_frame import frame_of_records  # polars, which nobody needs to measure
 
         return frame_of_records(self.records)
-
-
-def _tell_unpaid(names: Sequence[str]) -> None:
-    warnings.warn(
-        f"the training was too short to pay for {', '.join(names)} at its end: raise budget, or measure afterwards "
-        "with undertow.probe.take, which has none.",
-        UserWarning,
-        stacklevel=4,
-    )

@@ -18,7 +18,8 @@ __all__ = ["Csv", "Log", "Sink", "TensorBoard", "metric_name"]
 class Sink(Protocol):
     """Whatever takes the records of one moment, as soon as they are there.
 
-    One that has ``training_end()`` is told when there will be no more.
+    One that has ``training_end()`` is told when there will be no more. One that keeps them until then has
+    ``resumed(records)``, and is given those from before a training went on in another process.
     """
 
     def __call__(self, records: Sequence[Record]) -> None: ...

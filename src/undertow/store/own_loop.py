@@ -61,6 +61,11 @@ class OwnLoop:
         self._lines += encode_all(replace(record, trial=self.trial) for record in records)
         self._step = max([self._step, *(record.step for record in records)])
 
+    def resumed(self, records: Sequence[Record]) -> None:
+        """The training goes on in this process: its trial begins with what was measured before."""
+        self._begin()
+        self(records)
+
     def training_end(self) -> None:
         """Make the trial visible, whole and in one stroke; what comes after it is another one."""
         from undertow.store.provenance import environment  # torch: whoever only reads does without

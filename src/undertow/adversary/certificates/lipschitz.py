@@ -25,6 +25,7 @@ from undertow.adversary.readout import Groups
 from undertow.adversary.sample_checks import as_labels
 from undertow.adversary.scorer import Scorer
 from undertow.core.errors import InputError
+from undertow.core.inference import outside_inference_mode
 from undertow.core.outputs import OutputChoice
 from undertow.core.shown import Shown
 
@@ -47,6 +48,7 @@ class LipschitzBracket(Shown):
     norm: float
 
 
+@outside_inference_mode
 def lipschitz(
     net: Classifier | Net,
     x: Tensor,

@@ -20,13 +20,23 @@ class Following:
     The end of the block is the end of training: everything is measured once more.
     """
 
+    probe: Probe
+
     def __init__(self, optimizer: Optimizer, probe: Probe, steps_per_epoch: int | None) -> None:
+        for hook in list(optimizer._optimizer_step_post_hooks.values()):
+            earlier = getattr(hook, "__self__", None)
+            if isinstance(earlier, Following) and earlier.probe is probe:
+                earlier.remove()  # a notebook's cell that is run again would count every step twice
         self.probe = probe
         self._steps = 0
         self._steps_per_epoch = steps_per_epoch
         self._hook = optimizer.register_step_post_hook(self._stepped)
 
     def _stepped(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+        # A fused optimiser is called by GradScaler also where it is to leave the weights as they are.
+        overflown = getattr(optimizer, "found_inf", None)
+        if overflown is not None and bool(overflown):
+            return
         self._steps += 1
         self.probe.step(rate=float(optimizer.param_groups[0]["lr"]))
         if self._steps_per_epoch is not None and self._steps % self._steps_per_epoch == 0:
@@ -49,7 +59,8 @@ def follow(optimizer: Optimizer, probe: Probe, *, steps_per_epoch: int | None = 
     """Tell ``probe`` of every step that ``optimizer`` makes, without a change to the loop.
 
     It is the optimiser's steps that count: under gradient accumulation one for several batches, and none where mixed
-    precision skips one. An optimiser that ``accelerate`` prepared is followed inside.
+    precision skips one. An optimiser that ``accelerate`` prepared is followed inside. Followed again, it tells the
+    probe of each step once.
 
     Args:
         optimizer: of several that take turns, the one whose steps count.
@@ -70,6 +81,11 @@ def follow(optimizer: Optimizer, probe: Probe, *, steps_per_epoch: int | None = 
     [0, 2, 4]
     """
     inner = getattr(optimizer, "optimizer", optimizer)  # as accelerate wraps it; its own step may make none
+    if isinstance(inner, list | tuple):
+        raise InputError(
+            f"{len(inner)} optimisers, of which the probe follows one: give the one whose steps count, the last that "
+            "steps for a batch."
+        )
     if not hasattr(inner, "register_step_post_hook"):
         raise InputError(
             f"{type(optimizer).__name__} is no torch.optim.Optimizer: call probe.step() after its steps instead."

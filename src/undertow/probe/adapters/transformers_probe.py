@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from undertow.core.errors import InputError
+from undertow.core.telling import tell
 from undertow.core.unwrapping import unwrapped
 from undertow.probe.probe import Probe
 from undertow.probe.records import Record
 from undertow.probe.sinks import Log
+from undertow.probe.state_files import mark_of, read_state, write_state
 
 __all__ = ["TransformersProbe"]
 
@@ -33,7 +36,9 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
 
     Steps are the optimiser's (``state.global_step``), so gradient accumulation counts once; each with the learning rate
     that it was made with. Records are in ``callback.records``, and in ``state.log_history`` as far as they are numbers.
-    Another training of the same model goes on; another model has a probe, and ``records``, of its own.
+    Another training of the same model goes on; another model has a probe, and ``records``, of its own. What the probe
+    remembers is in the Trainer's checkpoints, and ``resume_from_checkpoint`` goes on with it; from a checkpoint without
+    it the count goes on.
 
     Args:
         batch: what the model is given: a dictionary as a collator makes it (``input_ids`` or ``pixel_values``, an
@@ -76,17 +81,44 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
         if self.log:
             sinks.append(Log(lambda found: self._history.append(dict(found))))
         extras = {name: extra.to(device) for name, extra in self.extras.items()}
+        options = {"extras": extras, **self.options, "sinks": sinks}
+        if state.global_step:  # resumed: what it was like here has been measured
+            options["at_start"] = False
         self.probe = Probe(
             model,
             self.x.to(device),
             None if self.y is None else self.y.to(device),
             measures=self.measures,
-            **{"extras": extras, **self.options, "sinks": sinks},
+            **options,
         )
+        if state.global_step:
+            epoch = int((state.epoch or 0) + 1e-6)
+            saved = read_state(self._file(args, state)) or {"step": state.global_step, "epoch": epoch}
+            self.probe.load_state_dict(saved)
+            for _each in range(int(saved["epoch"]), epoch):
+                self.probe.epoch_end()  # of the epoch that ended with the checkpoint, and is not ended again
 
     def on_pre_optimizer_step(self, *_: Any, optimizer: Any = None, **__: Any) -> None:
         if optimizer is not None:  # after the step the scheduler has gone on
             self._rate = float(optimizer.param_groups[0]["lr"])
+
+    def _file(self, args: Any, state: Any) -> Path:
+        """Where the Trainer keeps what it has at this step."""
+        mark = mark_of(self.measures, self.x, self.y)
+        return (
+            Path(args.output_dir) / f"checkpoint-{state.global_step}" / f"undertow-probe-{mark}.safetensors"
+        )
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        path = self._file(args, state)
+        if self.probe is None or not state.is_world_process_zero or not path.parent.is_dir():
+            return
+        try:
+            write_state(path, self.probe.state_dict())
+        except OSError as error:
+            tell(
+                f"{path} could not be written ({error}): a training that resumes here has a probe without a past."
+            )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         if self.probe is not None:
