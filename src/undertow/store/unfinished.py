@@ -1,17 +1,21 @@
-"""Records of networks that are still being trained, as far as a checkpoint vouches for them."""
+"""Groups that are still being trained: records that a checkpoint vouches for, and all that one consists of."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from undertow.core.canonical import digest, unseal
 from undertow.core.errors import StoreError
 from undertow.core.files import read_regular
 
-__all__ = ["records_so_far"]
+__all__ = ["checkpoint_files", "checkpoint_step", "records_so_far", "trials_of"]
 
 _ID = slice(10, 26)  # of a line, after {"trial":"
+_KEPT = "*.kept-*.safetensors"
 _CHECKPOINT = re.compile(r"checkpoint-([0-9]{1,18})\.json")
 
 
@@ -29,20 +33,69 @@ def records_so_far(store: Path) -> dict[str, bytes]:
     return found
 
 
+def checkpoint_files(folder: Path) -> dict[str, bytes] | None:
+    """All files of a group's newest whole checkpoint, by name; None where there is none.
+
+    These are its document, its tensors, the records up to it and the networks that it knows to be kept: what the group
+    goes on from wherever they lie, with every checksum verified.
+    """
+    for path, document in _documents(folder):
+        try:
+            known, tensors = document["records"], path.with_suffix(".safetensors")
+            found = {
+                "records.jsonl": read_regular(folder / "records.jsonl")[: known["bytes"]],
+                tensors.name: read_regular(tensors),
+            }
+            whole = [digest(data) for data in found.values()] == [known["sha256"], document["tensors"]]
+            kept = {
+                sum_ for own in document["notes"].get("kept", {}).get("files", []) for sum_ in own.values()
+            }
+            networks = {each.name: read_regular(each) for each in folder.glob(_KEPT)} if kept else {}
+            networks = {name: data for name, data in networks.items() if digest(data) in kept}
+            if whole and {digest(data) for data in networks.values()} == kept:
+                return {path.name: read_regular(path), **found, **networks}
+        except (OSError, KeyError, TypeError, AttributeError):
+            continue
+    return None
+
+
+def checkpoint_step(files: Mapping[str, bytes]) -> int:
+    """The step of a checkpoint from its files; -1 where they are those of none."""
+    return max((int(found[1]) for name in files if (found := _CHECKPOINT.fullmatch(name))), default=-1)
+
+
+def trials_of(files: Mapping[str, bytes]) -> set[str]:
+    """The trials that a checkpoint is of, from its files; those that have records where its document names none."""
+    for name, data in files.items():
+        if _CHECKPOINT.fullmatch(name):
+            with contextlib.suppress(StoreError, KeyError, TypeError):
+                return {str(trial) for trial in unseal(data, Path(name))["notes"]["trials"]}
+    return {line[_ID].decode(errors="replace") for line in files.get("records.jsonl", b"").splitlines()}
+
+
 def _vouched(folder: Path) -> bytes:
     """The group's records up to its newest checkpoint that they agree with; nothing where there is none."""
     try:
         data = read_regular(folder / "records.jsonl")
     except OSError:
         return b""
+    for _, document in _documents(folder):
+        try:
+            known = document["records"]
+            kept = data[: known["bytes"]]
+            if digest(kept) == known["sha256"]:
+                return kept
+        except (KeyError, TypeError):
+            continue
+    return b""
+
+
+def _documents(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The documents of the group's checkpoints that are whole, the newest first."""
     names = {path: _CHECKPOINT.fullmatch(path.name) for path in folder.glob("checkpoint-*.json")}
     steps = {int(name[1]): path for path, name in names.items() if name}
     for _, path in sorted(steps.items(), reverse=True):
         try:
-            known = unseal(read_regular(path), path)["records"]
-            kept = data[: known["bytes"]]
-            if digest(kept) == known["sha256"]:
-                return kept
-        except (OSError, StoreError, KeyError, TypeError):
+            yield path, unseal(read_regular(path), path)
+        except (OSError, StoreError):
             continue
-    return b""
