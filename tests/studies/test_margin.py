@@ -175,6 +175,54 @@ def test_figures_are_drawn_from_made_up_records(figure: Any) -> None:
         assert figure.draw(frame).to_dict()
 
 
+def drawn(name: str, frame: polars.DataFrame) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A figure's picture, and the rows that it draws."""
+    picture = next(each for each in STUDY.figures if each.name == name).draw(frame).to_dict()
+    (rows,) = picture["datasets"].values()
+    return picture, rows
+
+
+@pytest.mark.parametrize(("name", "law"), [("svm-angle", "c/log t"), ("l2-path", "c/log(1/λ)")])
+def test_theory_is_dashed_and_counts_as_no_seed_of_its_own(name: str, law: str) -> None:
+    picture, rows = drawn(name, frame_of("svm", True))
+    line = picture["layer"][1]["encoding"]["strokeDash"]["scale"]
+    dashes = dict(zip(line["domain"], line["range"], strict=True))
+    assert dashes.pop(law) != [1, 0]
+    assert set(map(tuple, dashes.values())) == {(1, 0)}
+    seeds = len(set(frame_of("svm", True)["seed"]))
+    assert f"mean of {seeds} seeds" in str(picture["title"])
+    points = [row for row in rows if row["kind"] == law]
+    fallen = [row["fallen"] * row["mean"] for row in points]
+    assert fallen == pytest.approx([fallen[0]] * len(points))
+
+
+def test_no_mean_is_of_those_seeds_that_are_left() -> None:
+    whole = frame_of("slab-margin", True)
+    ends = 10 + polars.col("seed") + (100 * polars.col("std")).cast(polars.Int64) % 7
+    _, left = drawn("slab-linearity", whole.filter(polars.col("step") <= ends))
+    assert len({row["seeds"] for row in left}) == 1
+    for std, end in whole.select("std", ends.min().over("std").alias("end")).unique().iter_rows():
+        assert max(row["step"] for row in left if float(row["std"]) == std) == end
+
+
+def test_networks_at_two_losses_are_not_called_the_table_s_first_two_models() -> None:
+    rows = [
+        {"trial": f"{seed}", "part": "carlini", "seed": seed, "step": step, "epoch": step, **reading}
+        for seed in (0, 1)
+        for step, loss in ((5, -10.4), (90, -100.4))
+        for reading in (
+            {"measure": "steps", "key": "log10_loss", "value": loss},
+            *(
+                {"measure": name, "key": eps, "value": 0.5}
+                for name in ("robust-accuracy", "robust-accuracy@test")
+                for eps in ("0.1", "0.2")
+            ),
+        )
+    ]
+    _, curves = drawn("robust-curves-cw", polars.DataFrame(rows))
+    assert {row["name"] for row in curves} == {"10^-10", "10^-100"}
+
+
 def test_decreases_are_judged_where_steps_vanish_and_not_where_they_are_long() -> None:
     """Totals that go to 0 with η hold, totals that keep their size fail, whatever long steps do."""
     claim = next(claim for claim in STUDY.claims if claim.id == "M-c")

@@ -113,19 +113,22 @@ def by_carlini(frame: polars.DataFrame) -> altair.TopLevelMixin:
         table = models(frame, f"robust-accuracy{split}")
         own = table.with_columns(eps=polars.col("key").cast(polars.Float64), panel=polars.lit(panel))
         found.append(own.select("seed", "model", "eps", "value", "panel", kind=polars.lit("attacked")))
-    return _curves(polars.concat(found), table, "Attack of Carlini and Wagner")
+    # It has the table's first and last loss, and what stands last there is not its second model.
+    return _curves(polars.concat(found), table, "Attack of Carlini and Wagner", numbered=False)
 
 
-def _curves(shares: polars.DataFrame, losses: polars.DataFrame, title: str) -> altair.TopLevelMixin:
+def _curves(
+    shares: polars.DataFrame, losses: polars.DataFrame, title: str, *, numbered: bool = True
+) -> altair.TopLevelMixin:
     """Shares of points against ε, a line for each model, which is named by the loss it has come down to."""
     depth = losses.group_by("model").agg(polars.col("fallen").median().round(0).cast(polars.Int64))
-    name = polars.format("model-{}, 10^-{}", "model", "fallen")
+    name = polars.format("model-{}, 10^-{}" if numbered else "10^-{}", *["model"] * numbered, "fallen")
     return LinePlot(
         x="eps",
         x_axis=Axis("ε, L2"),
         y=Axis("share of points that survive", domain=(0.0, 1.0)),
         colour="name",
-        legend="model and its loss",
+        legend="model and its loss" if numbered else "loss",
         dash="kind",
         dashes={"attacked": [1, 0], "proved": [4, 3]},
         column="panel",
