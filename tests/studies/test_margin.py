@@ -206,20 +206,18 @@ def test_no_mean_is_of_those_seeds_that_are_left() -> None:
 
 
 def test_networks_at_two_losses_are_not_called_the_table_s_first_two_models() -> None:
+    shares = [
+        (name, eps, 0.5) for name in ("robust-accuracy", "robust-accuracy@test") for eps in ("0.1", "0.2")
+    ]
     rows = [
-        {"trial": f"{seed}", "part": "carlini", "seed": seed, "step": step, "epoch": step, **reading}
+        (f"{seed}", "carlini", seed, step, step, *reading)
         for seed in (0, 1)
         for step, loss in ((5, -10.4), (90, -100.4))
-        for reading in (
-            {"measure": "steps", "key": "log10_loss", "value": loss},
-            *(
-                {"measure": name, "key": eps, "value": 0.5}
-                for name in ("robust-accuracy", "robust-accuracy@test")
-                for eps in ("0.1", "0.2")
-            ),
-        )
+        for reading in [("steps", "log10_loss", loss), *shares]
     ]
-    _, curves = drawn("robust-curves-cw", polars.DataFrame(rows))
+    names = ["trial", "part", "seed", "step", "epoch", "measure", "key", "value"]
+    frame = polars.DataFrame(rows, schema=names, orient="row")
+    _, curves = drawn("robust-curves-cw", frame)
     assert {row["name"] for row in curves} == {"10^-10", "10^-100"}
 
 

@@ -3,20 +3,66 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from undertow.core.canonical import digest, unseal
+from undertow.core.canonical import digest, seal, unseal
 from undertow.core.errors import StoreError
 from undertow.core.files import read_regular
 
-__all__ = ["checkpoint_files", "checkpoint_step", "records_so_far", "trials_of"]
+__all__ = ["BegunGroup", "begun_groups", "checkpoint_files", "checkpoint_step", "records_so_far", "trials_of"]
 
 _ID = slice(10, 26)  # of a line, after {"trial":"
 _KEPT = "*.kept-*.safetensors"
 _CHECKPOINT = re.compile(r"checkpoint-([0-9]{1,18})\.json")
+
+
+@dataclass(frozen=True)
+class BegunGroup:
+    """A group that has a checkpoint and no end: its trials, its step there, and what was last read of it.
+
+    ``readings`` are the moments at which something was recorded, of the network with the fewest; ``log10_loss`` is the
+    largest of the networks' last recorded ones, where any is.
+    """
+
+    group: str
+    trials: tuple[str, ...]
+    step: int
+    readings: int
+    log10_loss: float | None
+
+
+def begun_groups(store: Path) -> list[BegunGroup]:
+    """The groups that can be gone on with from a checkpoint, as its document and its records have them."""
+    found = []
+    for folder in sorted((store / "work").glob("[0-9a-f]*")):
+        data = _vouched(folder)
+        for path, document in itertools.islice(_documents(folder), 1):
+            files = {path.name: seal(document), "records.jsonl": data}
+            trials = sorted(trials_of(files))
+            steps: dict[str, dict[int, float | None]] = {trial: {} for trial in trials}
+            for trial, step, loss in _moments(data):
+                own = steps.setdefault(trial, {})
+                own[step] = own.get(step) if loss is None else loss
+            losses = [each for own in steps.values() for each in list(own.values())[-1:] if each is not None]
+            readings = min(map(len, steps.values()), default=0)
+            worst = max(losses, default=None)
+            found.append(BegunGroup(folder.name, tuple(trials), checkpoint_step(files), readings, worst))
+    return found
+
+
+def _moments(records: bytes) -> Iterator[tuple[str, int, float | None]]:
+    """Trial and step of every record, and the loss of those that say it."""
+    for line in records.splitlines():
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            record = json.loads(line)
+            is_loss = (record["measure"], record["key"]) == ("steps", "log10_loss")
+            yield str(record["trial"]), int(record["step"]), float(record["value"]) if is_loss else None
 
 
 def records_so_far(store: Path) -> dict[str, bytes]:
