@@ -72,6 +72,7 @@ class Clock(Watch):
         }
         self.seconds: Counter[str] = Counter()
         self.about: dict[str, str] = {}  # how far each group is
+        self._waiting: set[str] = set()
         self.began = self.first = self.told = time.monotonic()
 
     def describe(self, group: Group) -> str:
@@ -85,6 +86,11 @@ class Clock(Watch):
             print(
                 f"{self.told - self.first:7.0f} s {self.describe(group)}: {self.about[group.id]}", flush=True
             )
+
+    def waiting(self, why: Sequence[str]) -> None:
+        for sentence in set(why) - self._waiting:
+            print(f"waiting: {sentence}", flush=True)
+        self._waiting.update(why)
 
     def ended(self, group: Group, *, finished: bool) -> None:
         if not finished:
