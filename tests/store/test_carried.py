@@ -141,6 +141,31 @@ def test_machines_that_are_killed_leave_what_was_packed(tmp_path: Path) -> None:
     assert restarts > 0  # they did go on, and not begin again
 
 
+def test_taking_up_is_killed_and_the_older_checkpoint_is_still_there(tmp_path: Path) -> None:
+    store, long = Store(tmp_path / "one"), study(40)
+    begun(store, long, looks=5)
+    pack(store, tmp_path / "older")
+    ((group, newest),) = begun(store, long, looks=5).items()
+    pack(store, tmp_path / "newer")
+    for count in range(1, 30):
+        home = Store(tmp_path / f"home{count}")
+        older = take_up(home, tmp_path / "older").steps[group]
+        child = os.fork()
+        if child == 0:
+            vars(os)["fsync"] = killed_at(count)
+            take_up(home, tmp_path / "newer")
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        found = checkpoint_files(home.path / "work" / group)
+        assert found is not None
+        assert checkpoint_step(found) in (older, newest)
+        assert take_up(home, tmp_path / "newer").notes == ()
+        assert checkpoint_step(checkpoint_files(home.path / "work" / group) or {}) == newest
+        if not os.WIFSIGNALED(status):
+            break
+    assert count > 3
+
+
 def begun(store: Store, what: StudyConfig, *, looks: int) -> dict[str, int]:
     """How far the groups are after so many looks, by their newest checkpoints."""
     go_on(store, what, looks=looks)

@@ -12,6 +12,7 @@ import json
 import math
 import re
 import shutil
+import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,14 +145,18 @@ def _take_group(store: Store, item: _Item) -> list[str]:
             there = checkpoint_files(folder)
             if there is not None and checkpoint_step(there) >= _step(item):
                 return []
-            shutil.rmtree(folder, ignore_errors=True)
-            make_folder(folder)
-            # The sealed document comes last: until then there is no checkpoint.
-            for name in sorted(item.files, key=lambda name: name.endswith(".json")):
-                replace_file(folder / name, item.files[name])
-            if checkpoint_files(folder) is None:
-                shutil.rmtree(folder, ignore_errors=True)
-                return [f"the checkpoint of group {item.name} arrived damaged: the group begins again."]
+            with tempfile.TemporaryDirectory(dir=make_folder(folder.parent), prefix="taken-") as scratch:
+                for name, data in item.files.items():
+                    replace_file(Path(scratch) / name, data)
+                if checkpoint_files(Path(scratch)) is None:
+                    return [f"the checkpoint of group {item.name} arrived damaged: it was left alone."]
+                make_folder(folder)
+                # The sealed document comes last: until then the older checkpoint counts, whose records are a part.
+                for name in sorted(item.files, key=lambda name: name.endswith(".json")):
+                    (Path(scratch) / name).replace(folder / name)
+            for path in folder.iterdir():
+                if path.name not in item.files:
+                    path.unlink()
     except Locked as locked:
         return [f"the checkpoint of group {item.name} was not taken: {locked}"]
     return []
