@@ -16,7 +16,7 @@ run in the order in which they stand, each within its share of the seconds, and 
 sent. Time that a part has left goes to the next ones, and then to those that were stopped. A part may name its variant
 and its study:
 
-    python benchmarks/study_parts.py --study margin --scale paper --parts longest=300 table optimisers:paper:deep \
+    python benchmarks/study_parts.py --study margin --scale paper --parts longest=300 table optimisers:paper:long-adam \
         --runs RUNS --unpack carried --pack new --seconds-budget 540
 
 With ``--seconds-budget 0`` nothing is run but taken up and packed: at home, into the same folder to have it once.

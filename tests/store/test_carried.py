@@ -202,6 +202,21 @@ def test_nothing_is_packed_twice_and_one_folder_has_everything_once(tmp_path: Pa
     assert set(carried.iterdir()) == set(whole.files)
 
 
+def test_what_was_brought_of_other_parts_stays_in_the_folder(tmp_path: Path) -> None:
+    carried, store, other = tmp_path / "carried", Store(tmp_path / "one"), Store(tmp_path / "other")
+    steps = begun(store, study(40), looks=5)
+    pack(store, carried)
+    assert go_on(other, study(grid={"seed": [7]})).complete
+    pack(other, carried)
+    home, unlike = Store(tmp_path / "home"), study(grid={"seed": [8]})
+    brought = take_up(home, carried)
+    assert go_on(home, unlike).complete
+    packed = pack(home, carried, brought=brought, trials=[point.trial.id for point in unlike.points])
+    assert (packed.trials, packed.checkpoints) == (2, 1)
+    again = take_up(Store(tmp_path / "again"), carried)
+    assert (again.steps, len(again.trials)) == (steps, 2)
+
+
 def test_the_newer_checkpoint_counts_in_whatever_order_they_come(tmp_path: Path) -> None:
     store, long = Store(tmp_path / "one"), study(40)
     begun(store, long, looks=5)

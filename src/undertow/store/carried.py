@@ -13,7 +13,7 @@ import math
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,7 +75,7 @@ class _Item:
 @dataclass(frozen=True)
 class Brought:
     """What the pieces of ``folder`` had: trials and studies that the store has now, the step of every group's newest
-    checkpoint, and a sentence for whatever was not taken.
+    checkpoint and the trials that are ``begun`` with these, and a sentence for whatever was not taken.
 
     ``whole`` are the files that are needed no longer, since all of them is in the store.
     """
@@ -83,6 +83,7 @@ class Brought:
     folder: Path | None
     trials: frozenset[str] = frozenset()
     steps: dict[str, int] = field(default_factory=dict)
+    begun: frozenset[str] = frozenset()
     studies: frozenset[str] = frozenset()
     whole: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
@@ -107,14 +108,18 @@ def take_up(store: Store, folder: Path) -> Brought:
         notes += _take_study(store, label, files)
     notes += store.receive({name: files for name, files in trials.items() if name not in store})
     steps: dict[str, int] = {}
+    begun: set[str] = set()
     for each in sorted((each for each in items if each.kind == "group"), key=_step, reverse=True):
         if each.name not in steps:  # the newest one of each group
             steps[each.name] = _step(each)
+            begun |= trials_of(each.files)
             notes += _take_group(store, each)
     _remove_ended(store)
     there = frozenset(name for name in trials if name in store)
     whole = () if notes else arrived.whole
-    return Brought(folder, there, steps, frozenset(studies), whole, (*arrived.notes, *notes))
+    return Brought(
+        folder, there, steps, frozenset(begun), frozenset(studies), whole, (*arrived.notes, *notes)
+    )
 
 
 def _take_study(store: Store, label: str, files: dict[str, bytes]) -> list[str]:
@@ -225,7 +230,7 @@ class Packer:
         self._known = Brought(folder=None) if anew else brought
         self._replaced = set(brought.whole) if anew else set()
         self._written: set[Path] = set()
-        self._wanted = None if trials is None else {*trials, *brought.trials}
+        self._wanted = None if trials is None else {*trials, *brought.trials, *brought.begun}
         self._first = {group: place for place, group in enumerate(first)}
         self._parcels: dict[str, Parcel] = {}  # of trials, which never change
 
@@ -247,7 +252,7 @@ class Packer:
 
     def _studies(self) -> Iterator[Parcel]:
         for label in self._store.labels() if (self._store.path / "studies").is_dir() else ():
-            wanted = self._is_wanted(trial for trial, _ in self._store.study(label).trials)
+            wanted = self._is_wanted([trial for trial, _ in self._store.study(label).trials])
             if label not in self._known.studies and wanted:
                 path = self._store.path / "studies" / f"{label}.json"
                 yield _Item("study", label, {path.name: read_regular(path)}).packed(f"study {label}")
@@ -279,5 +284,5 @@ class Packer:
             else:
                 yield _Item("group", folder.name, files).packed(label)
 
-    def _is_wanted(self, trials: Iterable[str]) -> bool:
-        return self._wanted is None or not self._wanted.isdisjoint(trials)
+    def _is_wanted(self, trials: Collection[str]) -> bool:
+        return self._wanted is None or not trials or not self._wanted.isdisjoint(trials)
