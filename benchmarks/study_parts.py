@@ -37,7 +37,7 @@ import torch
 
 from undertow.config.grid import Group, StudyConfig
 from undertow.config.seed_sets import replicated
-from undertow.core.errors import ConfigError, UndertowError
+from undertow.core.errors import ConfigError, StoreError, UndertowError
 from undertow.execution.engines import engine
 from undertow.execution.engines.worker import Engine
 from undertow.execution.interrupt import Interrupt
@@ -219,7 +219,10 @@ class Carrier:
 
     def now_and_then(self) -> None:
         if self._packer and time.monotonic() - self._packed > _PACKS:
-            self._packer.write()
+            try:
+                self._packer.write()
+            except StoreError as error:  # a full disk: training goes on, and the end may find room
+                print(error, flush=True)
             self._packed = time.monotonic()
 
     def conclude(self) -> None:

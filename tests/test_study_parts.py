@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from tests.execution.sweeps import fingerprint
-from undertow.core.errors import ConfigError
+from undertow.core.errors import ConfigError, StoreError
 from undertow.execution.sweep import SweepOutcome, sweep
+from undertow.store.carried import take_up
 from undertow.store.store import Store
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "study_parts.py"
@@ -173,6 +174,23 @@ def test_one_command_on_machines_that_forget_everything(
     expected = fingerprint(Store(tmp_path / "undisturbed"), names=names)
     assert len(expected) == 20
     assert fingerprint(Store(tmp_path / "home"), names=names) == expected
+
+
+def test_what_is_packed_on_the_way_is_there_where_the_end_is_never_reached(
+    here: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BENCHMARK, "_PACKS", 0.0)
+    monkeypatch.setattr(BENCHMARK.Carrier, "conclude", lambda _: None)
+    part, new = ("--study", "margin", "--parts", "rule-constant"), tmp_path / "new"
+    here(*part, "--runs", str(tmp_path / "one"), "--pack", str(new))
+    assert len(take_up(Store(tmp_path / "home"), new).trials) == 10
+    monkeypatch.setattr("undertow.store.carried.write_pieces", full_disk)
+    assert "the disk is full" in here(*part, "--runs", str(tmp_path / "two"), "--pack", str(new))
+    assert len(Store(tmp_path / "two").finished()) == 10  # training goes on
+
+
+def full_disk(*_: object) -> None:
+    raise StoreError("the disk is full")
 
 
 def test_what_is_wrong_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,7 +285,12 @@ def damaged_checkpoint(store: Store) -> None:
     flip(next(store.path.glob("work/*/*.safetensors")), 200)
 
 
-@pytest.mark.parametrize("damage", [damaged_trial, damaged_checkpoint])
+def damaged_study(store: Store) -> None:
+    for path in (store.path / "studies").iterdir():  # and its copy
+        flip(path, 40)
+
+
+@pytest.mark.parametrize("damage", [damaged_trial, damaged_checkpoint, damaged_study])
 def test_what_is_damaged_is_not_packed(damage: Callable[[Store], None], tmp_path: Path) -> None:
     store, home = Store(tmp_path / "one"), Store(tmp_path / "home")
     assert go_on(store, study(grid={"seed": [0]})).complete
@@ -294,7 +299,7 @@ def test_what_is_damaged_is_not_packed(damage: Callable[[Store], None], tmp_path
     assert (whole.trials, whole.checkpoints) == (1, 1)
     damage(store)
     less = pack(store, tmp_path / "less")
-    assert less.trials + less.checkpoints == 1
+    assert less.trials + less.checkpoints == (2 if damage is damaged_study else 1)
     assert take_up(home, tmp_path / "less").notes == ()
 
 

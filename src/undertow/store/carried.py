@@ -237,7 +237,7 @@ class Packer:
     def write(self) -> Packed:
         """Pack what there is at this moment."""
         notes: list[str] = []
-        parcels = [*self._studies(), *self._trials(notes), *self._checkpoints(notes)]
+        parcels = [*self._studies(notes), *self._trials(notes), *self._checkpoints(notes)]
         pieces, without = cut(parcels, largest=self._largest, most=self._most)
         paths = write_pieces(self._folder, pieces)
         # What was brought goes only when all of it is in the new files.
@@ -250,12 +250,17 @@ class Packer:
         size = sum(map(len, pieces))
         return Packed(tuple(paths), size, kinds.count("trial"), kinds.count("checkpoint"), tuple(notes))
 
-    def _studies(self) -> Iterator[Parcel]:
+    def _studies(self, notes: list[str]) -> Iterator[Parcel]:
         for label in self._store.labels() if (self._store.path / "studies").is_dir() else ():
-            wanted = self._is_wanted([trial for trial, _ in self._store.study(label).trials])
-            if label not in self._known.studies and wanted:
+            try:
+                trials = [trial for trial, _ in self._store.study(label).trials]
                 path = self._store.path / "studies" / f"{label}.json"
-                yield _Item("study", label, {path.name: read_regular(path)}).packed(f"study {label}")
+                files = {path.name: read_regular(path)}
+            except (StoreError, OSError) as error:
+                notes.append(str(error))
+                continue
+            if label not in self._known.studies and self._is_wanted(trials):
+                yield _Item("study", label, files).packed(f"study {label}")
 
     def _trials(self, notes: list[str]) -> Iterator[Parcel]:
         for trial in self._store.finished():
