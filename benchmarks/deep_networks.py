@@ -2,11 +2,12 @@
 
 A profile of a deep network is thousands of small launches and leaves a GPU partly idle: while one process measures,
 others train. Every group is stored when it has ended, and weights are not kept; what has not ended after
-``--seconds-budget`` is lost. With ``--pack`` the trials are put into one archive whenever a group has ended; it unpacks
-into any store. Beside other programs, ``UNDERTOW_GPU_SHARE=0.5`` keeps all workers together to half of a GPU's memory.
+``--seconds-budget`` is lost. With ``--pack`` the trials are put into files of 16 MiB whenever a group has ended, which
+`study_parts.py --unpack` takes up. Beside other programs, ``UNDERTOW_GPU_SHARE=0.5`` keeps all workers together to half
+of a GPU's memory.
 
     python benchmarks/deep_networks.py --scale smoke --jobs authors:deep-networks --runs RUNS
-    python benchmarks/deep_networks.py --scale paper --workers 3 --runs RUNS --seconds-budget 540 --pack deep.tar.gz
+    python benchmarks/deep_networks.py --scale paper --workers 3 --runs RUNS --seconds-budget 540 --pack new
     python benchmarks/deep_networks.py --profile resnet-50 --points 1000          nine cuts to a certified 1e-2
     python benchmarks/deep_networks.py --steps resnet-50                          a training step, captured, in TF32
 """
@@ -14,7 +15,6 @@ into any store. Beside other programs, ``UNDERTOW_GPU_SHARE=0.5`` keeps all work
 from __future__ import annotations
 
 import argparse
-import tarfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,12 +27,14 @@ import undertow as ut
 from undertow.config.grid import Group, StudyConfig
 from undertow.execution.engines.processes import Processes
 from undertow.models import imagenet_resnet
+from undertow.store.carried import Packer
 from undertow.store.store import Store
 from undertow.studies import find
 from undertow.studies.co_correlation.deep_networks.parts import CUTS
 from undertow.training import Recipe, Trainer
 
 _NEVER = 1e9  # seconds between checkpoints: they would not outlive the machine
+_FILE, _FILES = 16 * 2**20, 4  # of --pack
 _JOBS = (
     *("authors:deep-networks", "authors:deep-start", "authors:deep-statistics", "paper:deep-networks"),
     *("authors:deep-wide", "paper:deep-start", "paper:deep-wide"),
@@ -99,29 +101,19 @@ def time_steps(architecture: str, *, width: int, device: str) -> None:
         del trainer
 
 
-def pack(store: Store, archive: Path) -> None:
-    """Trials and studies, without what was under way; whoever takes the archive meanwhile has the one before."""
-    coming = archive.with_suffix(".coming")
-    with tarfile.open(coming, "w:gz") as tar:
-        for name in ("trials", "studies"):
-            if (store.path / name).exists():
-                tar.add(store.path / name, arcname=name)
-    coming.replace(archive)
-
-
 class PackingClock(Clock):
     """Also packs what there is whenever a group has ended."""
 
     def __init__(
-        self, store: Store, grids: tuple[StudyConfig, ...], workers: int, archive: Path | None
+        self, store: Store, grids: tuple[StudyConfig, ...], workers: int, folder: Path | None
     ) -> None:
         super().__init__(store, grids, workers)
-        self.archive = archive
+        self._packer = Packer(store, folder, largest=_FILE, most=_FILES) if folder else None
 
     def ended(self, group: Group, *, finished: bool) -> None:
         super().ended(group, finished=finished)
-        if finished and self.archive is not None:
-            pack(self.store, self.archive)
+        if finished and self._packer:
+            self._packer.write()
 
 
 def main() -> None:

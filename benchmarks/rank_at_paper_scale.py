@@ -1,14 +1,14 @@
 """The stable-rank study at paper scale, both variants: pictures and lymphoma on the GPU, everything else on the cores.
 
-    python benchmarks/rank_at_paper_scale.py --runs RUNS --seconds-budget 420 --workers 13 --pack rank.tar.xz
+    python benchmarks/rank_at_paper_scale.py --runs RUNS --seconds-budget 420 --workers 13 --pack new
 
 What matters most comes first, on the GPU as on the cores. Figure 6 trains the networks of both variants as one batch:
 they differ in their starts alone, and a step of twelve takes little longer than one of six. Every group is stored when
-it has ended, and weights are not kept; of what has not ended after ``--seconds-budget`` the archive holds the records
-alone, under ``work``. It comes in pieces of 15 MB and unpacks into any store; runs that are there already are not made
-again. With ``--scale laptop`` and ``--first-seed 100`` it is that scale, on other seeds.
+it has ended, and weights are not kept; what has not ended after ``--seconds-budget`` goes on from its checkpoint, where
+that finds a place in the files of 16 MiB that ``--pack`` writes. Runs that are there already are not made again. With
+``--scale laptop`` and ``--first-seed 100`` it is that scale, on other seeds. Taken up, here or there, it is by
 
-    mkdir rank && cat rank.tar.xz.* | tar xJ -C rank && undertow claims rank
+    python benchmarks/study_parts.py --runs rank --unpack new --seconds-budget 0 && undertow claims rank
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import argparse
 import os
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -30,12 +29,13 @@ from undertow.config.grid import Group, StudyConfig
 from undertow.config.seed_sets import replicated
 from undertow.execution.engines.processes import Processes
 from undertow.execution.engines.worker import attempt
+from undertow.store.carried import Packer
 from undertow.store.store import Store
 from undertow.studies import find
 from undertow.studies.kit.presence import present
 
 _NEVER = 1e9  # seconds between checkpoints: they would not outlive the machine
-_PIECE = 15_000_000  # bytes
+_FILE, _FILES = 16 * 2**20, 4  # of --pack
 _ON_GPU = (
     *("authors:mnist", "authors:cifar10", "both:cifar10-long", "authors:dlbcl", "paper:mnist", "paper:dlbcl"),
     *("paper:cifar10", "authors:fashion-mnist", "paper:fashion-mnist"),
@@ -97,19 +97,6 @@ def on_cores(
     print(f"on the cores together {seconds:.1f} s", flush=True)
 
 
-def pack(store: Store, archive: Path) -> None:
-    """Trials and studies, and the records alone of what was under way, in pieces that can be sent."""
-    with tarfile.open(archive, "w:xz", preset=1) as tar:
-        for path in (store.path / "trials", store.path / "studies", *store.path.glob("work/*/records.jsonl")):
-            if path.exists():
-                tar.add(path, arcname=path.relative_to(store.path))
-    data = archive.read_bytes()
-    archive.unlink()
-    for place, start in enumerate(range(0, len(data), _PIECE)):
-        archive.with_name(f"{archive.name}.{place:02}").write_bytes(data[start : start + _PIECE])
-    print(f"{archive}: {len(data) / 1e6:.1f} MB", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--scale", choices=("smoke", "laptop", "paper"), default="paper")
@@ -144,7 +131,8 @@ def main() -> None:
     if beside is not None:
         beside.wait()
     if options.pack:
-        pack(store, options.pack)
+        packed = Packer(store, options.pack, largest=_FILE, most=_FILES).write()
+        print(f"packed: {packed.bytes / 1e6:.1f} MB", *packed.notes, sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import itertools
 import json
 import math
 import re
@@ -24,6 +25,7 @@ from undertow.store.failures import write_failure
 from undertow.store.lock import Lock
 from undertow.store.progress import Beacon
 from undertow.store.store import Store
+from undertow.store.unfinished import begun_groups
 from undertow.studies import find
 from undertow.studies.kit.ledger import judge
 from undertow.studies.kit.reproduction import reproductions
@@ -65,6 +67,29 @@ def test_a_whole_folder_is_shown_with_its_curves(store: Store, show: Show) -> No
     )
     assert line.endswith(f"{means['value'][0]:.4g} → {means['value'][-1]:.4g}")
     assert "resume" not in out
+
+
+def test_a_training_that_was_stopped_says_how_far_it_is(tmp_path: Path, show: Show) -> None:
+    store, seen = Store(tmp_path / "runs"), itertools.count(1)
+    study = tiny_study(
+        training={"optimizer": "gd", "learning_rate": 0.05, "epochs": 4000, "stop_below": -40.0},
+        probe={"measures": ["loss"], "every": "2 decades"},
+        grid={"seed": [0]},
+    )
+    sweep(store, study, engine=Here(), stop=lambda: next(seen) >= 5)
+    code, out = show(store.path)
+    assert code == 1
+    (begun,) = begun_groups(store.path)
+    assert f"Begun: 1 trial of main, stopped at step {begun.step:,} after {begun.readings} reading" in out
+    assert f"the last at log10 L {begun.log10_loss:.2f}." in out
+    assert json.loads(show(store.path, "--json")[1])["begun"][begun.group]["readings"] == begun.readings
+    with Lock(store.path / "locks" / f"{begun.group}.lock"):
+        Beacon(store.path / "work" / begun.group, begun.group, list(begun.trials)).tell(
+            3, 9, b"", "log10 L -7"
+        )
+        out = show(store.path)[1]
+    assert f"group {begun.group}, step 3 of 9, log10 L -7." in out
+    assert "Begun" not in out
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])

@@ -8,7 +8,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,9 @@ from undertow.execution.checkpoint import Workspace
 from undertow.execution.engines.here import Here
 from undertow.execution.group import run_group
 from undertow.execution.sweep import SweepOutcome, sweep
+from undertow.execution.watch import Watch
 from undertow.probe.records import Record
+from undertow.store.lock import Lock
 from undertow.store.store import Store
 from undertow.training import Trainer
 
@@ -268,3 +270,21 @@ def test_forty_trials_killed_a_hundred_times(tmp_path: Path) -> None:
     killed = killed_sweep(tmp_path / "killed", study, kills=100, seconds=(0.05, 0.3))
     assert killed == 100
     assert fingerprint(Store(tmp_path / "killed")) == fingerprint(Store(tmp_path / "undisturbed"))
+
+
+def test_a_group_in_other_hands_is_waited_for_and_whose_they_are_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("undertow.execution.sweep._PATIENCE", 0.01)
+    store, study = Store(tmp_path), tiny_study(grid={"seed": [0]})
+    told: list[str] = []
+
+    class Telling(Watch):
+        def waiting(self, why: Sequence[str]) -> None:
+            told.extend(why)
+
+    with Lock(store.path / "locks" / f"{study.groups[0].id}.lock"):
+        outcome = sweep(store, study, engine=Here(), stop=lambda: len(told) > 2, watch=lambda _: Telling())
+    assert outcome.interrupted
+    assert f"{study.groups[0].id} is being worked on by process {os.getpid()}" in told[0]
+    assert sweep(store, study, engine=Here()).complete

@@ -100,3 +100,15 @@ def test_a_terminal_gets_bars_that_leave_nothing_behind() -> None:
         bars.ended(group, finished=True)
     assert bars.completed == 3
     assert written.getvalue().rstrip().endswith("\x1b[2K")  # the last thing written clears the line
+
+
+def test_who_holds_what_is_left_is_said_once() -> None:
+    for kind in (Lines, Bars):
+        out = io.StringIO()
+        console = Console(file=out, width=80, force_terminal=kind is Bars)
+        with kind("tiny", trials=2, done=0, console=console) as watch:
+            for _ in range(3):
+                watch.waiting(["a is being worked on [by] b"])
+            watch.waiting(["c is being worked on by d"])
+        assert out.getvalue().count("Waiting: a is being worked on [by] b") == 1
+        assert out.getvalue().count("Waiting: c") == 1

@@ -18,7 +18,7 @@ from undertow.core.errors import InputError, ModelError
 from undertow.core.losses import Loss
 from undertow.core.status import Status
 from undertow.data.separable import separable
-from undertow.measures import kkt_rows
+from undertow.measures import kkt_multipliers, kkt_rows
 from undertow.measures.kkt import KktResiduals, kkt
 from undertow.measures.margins import margins
 from undertow.measures.weight_direction import DirectionOfWeights, directional_distance
@@ -129,6 +129,35 @@ def test_residual_is_that_of_gradients_one_by_one(outputs: int, deep: bool, limi
         assert not found.multipliers[torch.arange(25), y].any()
     if limit == 5000:
         assert found.residual == pytest.approx(residual, abs=1e-9)
+
+
+@pytest.mark.parametrize("kinks", [0.0, 0.05])
+def test_constraints_without_weight_are_let_go_and_come_in_again(
+    kinks: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many classes hardly any rival carries weight: a Gram matrix of all that were ever tried fits no memory."""
+    for name, value in (("_MANY", 40), ("_NEW", 30)):
+        monkeypatch.setattr(kkt_multipliers, name, value)
+    torch.manual_seed(2)
+    net = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 40, bias=False)).double()
+    x = torch.randn(30, 6, dtype=torch.float64)
+    y = net(x).argmax(1)
+    options: dict[str, Any] = {"limit": 30, "max_rounds": 300, "kinks": kinks}
+    found = kkt(net, x, y, **options)
+    assert found.status is Status.CONVERGED
+    monkeypatch.setattr(kkt_multipliers, "_MANY", math.inf)
+    kept = kkt(net, x, y, **options)
+    assert found.constraints < 0.7 * kept.constraints
+    assert int((found.multipliers > 0).sum()) <= found.constraints
+    whole = kkt(
+        net, x, y, kinks=kinks
+    )  # by rows, with the best slopes at kinks; near them a unit's input is not zero
+    for one in (found, kept):
+        assert one.residual == pytest.approx(whole.residual, abs=one.error + 1e-9)
+    if not kinks:
+        total, residual = oracle(*constraints(net, x, y, nearest=False), flat(net))
+        assert found.error <= 1e-3 * total + 1e-6
+        assert found.residual == pytest.approx(residual, rel=1e-2, abs=1e-3)
 
 
 @pytest.mark.usefixtures("both_ways")

@@ -150,6 +150,56 @@ def test_networks_that_are_not_homogeneous_are_told() -> None:
     assert "normalised" not in [key for key, _, _ in Margins()(flat, x, y)]
 
 
+class Divided(nn.Module):
+    """Wx/‖W‖^power, of order 1 − power in W."""
+
+    def __init__(self, power: float) -> None:
+        super().__init__()
+        self.weight, self.power = nn.Parameter(torch.eye(4, dtype=torch.float64)[:3] + 0.1), power
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.weight.T / self.weight.norm() ** self.power
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0, 3.0])
+def test_an_order_may_be_a_fraction_or_zero_or_negative(power: float) -> None:
+    net, x = Divided(power), points()[0]
+    y = net(x).argmax(1)
+    found = margins(net, x, y)
+    assert found.homogeneous
+    assert found.order == pytest.approx(1 - power, abs=1e-12)
+    assert found.normalised == pytest.approx(
+        found.smallest / float(net.weight.detach().norm()) ** (1 - power)
+    )
+    assert math.isnan(found.by_layers)  # no whole number of layers has such an order
+    kept = {key: value for key, value, _ in Margins()(net, x, y)}
+    with torch.no_grad():
+        net.weight.mul_(7.0)
+    for key, value, _ in Margins()(net, x, y):
+        assert key in ("smallest", "smoothed", "log10-loss", "norm") or value == pytest.approx(kept[key])
+    assert ("make no larger margins" in found.sentence) == (power >= 1)
+    kkt = ut.kkt(net, x, y)
+    assert kkt.feasible
+    assert bool(kkt.multipliers.isfinite().all())
+    if power >= 1:
+        assert "make no larger margins" in kkt.sentence
+        # ⟨θ, ∇q⟩ = L q, so that nothing shortens θ.
+        assert kkt.residual == pytest.approx(1.0)
+
+
+def test_what_makes_a_network_not_homogeneous_is_named() -> None:
+    x, y = points()
+    smooth = nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 3, bias=False)).double()
+    assert "(activations that bend: 1 (gelu))" in margins(smooth, x, y).sentence
+    norm = nn.LayerNorm(6)
+    normed = nn.Sequential(nn.Linear(4, 6), norm, nn.ReLU(), nn.Linear(6, 3, bias=False)).double()
+    assert "(norms with an ε: 1)" in margins(normed, x, y).sentence
+    norm.eps = 0.0  # its own bias is of the order of its weight
+    with torch.no_grad():
+        norm.bias.fill_(0.3)
+    assert margins(normed, x, y).homogeneous
+
+
 @pytest.mark.parametrize(("build", "order"), [("cnn", 4.0), ("vgg16", 14.0)])
 def test_the_convolutional_networks_have_the_order_of_their_layers(build: str, order: float) -> None:
     generator = torch.Generator().manual_seed(0)
@@ -178,6 +228,10 @@ def test_what_cannot_be_measured_is_told() -> None:
     net, (x, y) = net_of(3), points()
     with pytest.raises(InputError, match="one label for each"):
         margins(net, x, y[:-1])
+    with pytest.raises(InputError, match=r"one label for each \(of one-hot rows y.argmax\(1\) does\)"):
+        margins(net, x, nn.functional.one_hot(y, 3))
+    with pytest.raises(InputError, match=r"one label for each \(y.flatten\(\) does\)"):
+        margins(net, x, y[:, None])
     with pytest.raises(InputError, match="no parameter begins with hidden"):
         margins(net, x, y, parameters=["hidden"])
     for tolerance in (-1, math.nan):

@@ -18,7 +18,7 @@ from undertow.report.figures import draw
 from undertow.report.printed_numbers import printed_numbers
 from undertow.store.store import Store
 from undertow.store.tolerant import ReadableStore
-from undertow.store.unfinished import records_so_far
+from undertow.store.unfinished import begun_groups, records_so_far
 from undertow.studies.kit.reproduction import Reproduction
 from undertow.studies.kit.statements import Figures, PublishedNumbers
 from undertow.studies.margin import STUDY
@@ -63,6 +63,24 @@ def test_what_is_shown_of_a_network_in_training_is_what_it_ends_with(begun: Stor
     columns = ["trial", "step", "measure", "key", "value"]
     ended = set(whole.select(columns).rows())
     assert set(some.select(columns).rows()) < ended
+
+
+def test_a_stopped_group_is_told_with_what_was_last_read_of_it(begun: Store) -> None:
+    (group,) = begun_groups(begun.path)
+    some = begun.frame(so_far=True)
+    assert set(group.trials) == set(some["trial"])
+    (checkpoint,) = (begun.path / "work" / group.group).glob("checkpoint-*.json")
+    assert checkpoint.name == f"checkpoint-{group.step}.json"
+    losses: dict[str, float] = {}
+    moments: dict[str, set[int]] = {}
+    for trial, step, measure, key, value in some.select("trial", "step", "measure", "key", "value").rows():
+        moments.setdefault(trial, set()).add(step)
+        if (measure, key) == ("steps", "log10_loss"):
+            losses[trial] = value
+    assert group.log10_loss == max(losses.values()) < 1
+    assert group.readings == min(map(len, moments.values()))
+    assert sweep(begun, study(), engine=Here()).complete
+    assert begun_groups(begun.path) == []
 
 
 def test_only_what_a_checkpoint_vouches_for_is_read(begun: Store) -> None:

@@ -157,6 +157,17 @@ def test_a_claim_holds_in_one_world_and_fails_in_the_other(claim: Claim) -> None
     assert judged(claim, False) == Verdict.FAILS
 
 
+@pytest.mark.parametrize("claim", STUDY.claims, ids=lambda claim: claim.id)
+def test_nothing_is_decided_where_half_of_the_seeds_are_of_either_world(claim: Claim) -> None:
+    seed = polars.col("seed")
+    halves = [
+        frame_of(part, good).filter(seed % 2 == 0 if good else seed % 2 == 1)
+        for part in claim.parts
+        for good in (True, False)
+    ]
+    assert claim.test(polars.concat(halves, how="diagonal_relaxed")).verdict is Verdict.UNDECIDED
+
+
 def test_the_study_names_what_it_has() -> None:
     assert faults(STUDY) == []
 
@@ -173,6 +184,67 @@ def test_figures_are_drawn_from_made_up_records(figure: Any) -> None:
             figure.draw(frame)  # no coordinates in these records; the run below has them
     else:
         assert figure.draw(frame).to_dict()
+
+
+def drawn(name: str, frame: polars.DataFrame) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A figure's picture, and the rows that it draws."""
+    picture = next(each for each in STUDY.figures if each.name == name).draw(frame).to_dict()
+    (rows,) = picture["datasets"].values()
+    return picture, rows
+
+
+@pytest.mark.parametrize(("name", "law"), [("svm-angle", "c/log t"), ("l2-path", "c/log(1/λ)")])
+def test_theory_is_dashed_and_counts_as_no_seed_of_its_own(name: str, law: str) -> None:
+    picture, rows = drawn(name, frame_of("svm", True))
+    line = picture["layer"][1]["encoding"]["strokeDash"]["scale"]
+    dashes = dict(zip(line["domain"], line["range"], strict=True))
+    assert dashes.pop(law) != [1, 0]
+    assert set(map(tuple, dashes.values())) == {(1, 0)}
+    seeds = len(set(frame_of("svm", True)["seed"]))
+    assert f"mean of {seeds} seeds" in str(picture["title"])
+    points = [row for row in rows if row["kind"] == law]
+    fallen = [row["fallen"] * row["mean"] for row in points]
+    assert fallen == pytest.approx([fallen[0]] * len(points))
+
+
+def test_no_mean_is_of_those_seeds_that_are_left() -> None:
+    whole = frame_of("slab-margin", True)
+    ends = 10 + polars.col("seed") + (100 * polars.col("std")).cast(polars.Int64) % 7
+    _, left = drawn("slab-linearity", whole.filter(polars.col("step") <= ends))
+    assert len({row["seeds"] for row in left}) == 1
+    for std, end in whole.select("std", ends.min().over("std").alias("end")).unique().iter_rows():
+        assert max(row["step"] for row in left if float(row["std"]) == std) == end
+
+
+def test_slopes_are_of_the_normalised_network_beside_its_margins() -> None:
+    readings = []
+    # Twice as long with L = 2 the margins would be four times as large by that alone: they are six times as large.
+    for step, loss, norm, margin, radius in ((5, -10.0, 3.0, 0.9, 0.3), (90, -100.0, 6.0, 5.4, 0.36)):
+        own = {"margin:0": margin, "attacked:0": 2 * radius, "half:0": 1.0, "product:0": radius}
+        points = [(measure, *each) for measure in ("point-radii", "point-radii@test") for each in own.items()]
+        about = [("margins", "norm", norm), ("margins", "order", 2.0), ("steps", "log10_loss", loss)]
+        readings += [("a", "table", 0, step, step, *each) for each in (*points, *about)]
+    names = ["trial", "part", "seed", "step", "epoch", "measure", "key", "value"]
+    _, rows = drawn("bound-apart", polars.DataFrame(readings, schema=names, orient="row"))
+    for panel in ("training points", "test points"):
+        last = {row["curve"]: row["mean"] for row in rows if row["panel"] == panel and row["fallen"] == 100}
+        assert last == pytest.approx({"margin q/ρ^L": 1.5, "β, layers' norms": 1.25, "radius": 1.2})
+
+
+def test_networks_at_two_losses_are_not_called_the_table_s_first_two_models() -> None:
+    shares = [
+        (name, eps, 0.5) for name in ("robust-accuracy", "robust-accuracy@test") for eps in ("0.1", "0.2")
+    ]
+    rows = [
+        (f"{seed}", "carlini", seed, step, step, *reading)
+        for seed in (0, 1)
+        for step, loss in ((5, -10.4), (90, -100.4))
+        for reading in [("steps", "log10_loss", loss), *shares]
+    ]
+    names = ["trial", "part", "seed", "step", "epoch", "measure", "key", "value"]
+    frame = polars.DataFrame(rows, schema=names, orient="row")
+    _, curves = drawn("robust-curves-cw", frame)
+    assert {row["name"] for row in curves} == {"10^-10", "10^-100"}
 
 
 def test_decreases_are_judged_where_steps_vanish_and_not_where_they_are_long() -> None:

@@ -84,3 +84,17 @@ def test_neurons_are_turned_on_their_class_and_no_more() -> None:
     basis = torch.linalg.svd(x[y == 1])[2][3:]
     torch.testing.assert_close(turned[:5] @ basis.T, weight[:5] @ basis.T)
     assert math.isfinite(float(turned.sum()))
+
+
+def test_the_same_pattern_gives_the_same_digits_whatever_was_in_memory() -> None:
+    generator = torch.Generator().manual_seed(0)
+    slopes = (torch.rand(16, 8, generator=generator) > 0.5).double()
+    head, x = torch.randn(16, generator=generator), torch.randn(8, 12, generator=generator)
+    y = torch.where(torch.rand(8, generator=generator) > 0.5, 1, -1)
+    found = set()
+    for _ in range(40):
+        [torch.randint(0, 9, (size,)) for size in range(1, 40)]  # left behind for whoever comes next
+        limit = pattern_limit(slopes, head, x, y)
+        assert limit is not None
+        found.add((limit.stable_rank, limit.least_multiplier))
+    assert len(found) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from undertow.store.folder import Folder
 from undertow.store.following import Follower
 from undertow.store.stored_study import StoredStudy
 from undertow.store.tolerant import ReadableStore
+from undertow.store.unfinished import BegunGroup, begun_groups
 from undertow.studies.kit.ledger import Entry, ledger
 
 __all__ = ["in_short", "print_store"]
@@ -40,6 +42,7 @@ def print_store(runs: Path, *, as_json: bool) -> int:
     follower = Follower(Folder(runs))
     follower.look()
     entries = ledger(store)
+    begun = _stopped(store, follower)
     incomplete = any(row["missing"] for row in rows)
     if as_json:
         print_json(
@@ -49,6 +52,7 @@ def print_store(runs: Path, *, as_json: bool) -> int:
                 "damaged": store.problems,
                 "notes": store.notes,
                 "running": {group: [each.step, each.steps] for group, each in follower.running.items()},
+                "begun": {each.group: asdict(each) for each in begun},
                 "failed": {group: each.sentence for group, each in follower.failures.items()},
                 "verdicts": Counter(str(entry.verdict) for entry in entries if not entry.is_check),
                 "checks": Counter(str(entry.verdict) for entry in entries if entry.is_check),
@@ -62,7 +66,7 @@ def print_store(runs: Path, *, as_json: bool) -> int:
         lines = main_curves(store.frame(stored), list(axes))
         _print_curves(console, f"{row['study']} {row['part']} ({_where(row)})", lines)
     _print_verdicts(console, entries)
-    _print_troubles(console, store, follower)
+    _print_troubles(console, store, follower, begun)
     place = shlex.quote(str(runs))
     if follower.running:
         console.print(f"Follow it with:  [bold]undertow live {escape(place)}[/]", soft_wrap=True)
@@ -167,13 +171,35 @@ def in_short(text: str, width: int) -> str:
     return f"{text[: max(width - end - 1, 0)].rstrip()}…{text[len(text) - end :]}"
 
 
-def _print_troubles(console: Console, store: ReadableStore, follower: Follower) -> None:
-    if follower.running or follower.failures or store.problems or store.notes:
+def _stopped(store: ReadableStore, follower: Follower) -> list[BegunGroup]:
+    """Groups that nobody works on and that go on from their checkpoints."""
+    wanted = {trial for stored in store.studies() for trial, _ in stored.trials if trial not in store}
+    return [
+        each
+        for each in begun_groups(store.path)
+        if each.group not in follower.running and not wanted.isdisjoint(each.trials)
+    ]
+
+
+def _print_troubles(
+    console: Console, store: ReadableStore, follower: Follower, begun: list[BegunGroup]
+) -> None:
+    if follower.running or begun or follower.failures or store.problems or store.notes:
         console.print()
     for each in follower.running.values():
         about = f"step {each.step:,} of {each.steps:,}" if each.steps else "preparing"
         trials = plural(len(each.trials), "trial")
-        console.print(f"Running: {trials} of group {each.group}, {about}.", soft_wrap=True)
+        note = f", {escape(each.note)}" if each.note else ""
+        console.print(f"Running: {trials} of group {each.group}, {about}{note}.", soft_wrap=True)
+    parts = {trial: stored.part for stored in store.studies() for trial, _ in stored.trials}
+    for own in begun:
+        part = next(parts[trial] for trial in own.trials if trial in parts)
+        loss = "" if own.log10_loss is None else f", the last at log10 L {own.log10_loss:.2f}"
+        console.print(
+            f"Begun: {plural(len(own.trials), 'trial')} of {escape(part)}, stopped at step {own.step:,} after "
+            f"{plural(own.readings, 'reading')}{loss}.",
+            soft_wrap=True,
+        )
     for group, failure in follower.failures.items():
         sentence = f"Group {group} ({plural(len(failure.trials), 'trial')}) failed: {failure.sentence}"
         console.print(sentence, style="red", markup=False, soft_wrap=True)

@@ -184,6 +184,14 @@ def loss_of(loss: LossName, outputs: int) -> Loss:
     return ("logistic" if outputs == 1 else "cross-entropy") if loss == "auto" else loss
 
 
+def _hint(scores: Tensor, y: object) -> str:
+    """How labels of a common other shape become one for each point."""
+    if isinstance(y, Tensor) and y.shape == (len(scores), 1):
+        return " (y.flatten() does)"
+    one_hot = isinstance(y, Tensor) and scores.shape[1] > 1 and y.shape == scores.shape
+    return " (of one-hot rows y.argmax(1) does)" if one_hot else ""
+
+
 def margins_of(scores: Tensor, y: Tensor, loss: LossName) -> tuple[Tensor, Tensor, Loss]:
     """Margins q (N,), labels as the losses want them, and the loss by its name.
 
@@ -194,7 +202,9 @@ def margins_of(scores: Tensor, y: Tensor, loss: LossName) -> tuple[Tensor, Tenso
     """
     if not isinstance(y, Tensor) or y.shape != (len(scores),):
         shape = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
-        raise InputError(f"y is {shape}, and there are {len(scores)} points: give one label for each.")
+        raise InputError(
+            f"y is {shape}, and there are {len(scores)} points: give one label for each{_hint(scores, y)}."
+        )
     outputs = scores.shape[1]
     named = loss_of(loss, outputs)
     if named == "square":

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-import platformdirs
-
 from undertow.core.errors import DataError
 from undertow.core.files import TooLargeError, open_regular, read_regular
 from undertow.data.catalogue import CATALOGUE, CatalogueEntry, RawFile
@@ -55,6 +53,10 @@ def cache_folder() -> Path:
     chosen = os.environ.get("UNDERTOW_CACHE")
     if chosen:
         return Path(chosen).expanduser()
+    try:
+        import platformdirs  # a bare GPU machine may lack it
+    except ModuleNotFoundError:
+        return Path.home() / ".cache" / "undertow"
     return platformdirs.user_cache_path("undertow", appauthor=False)
 
 

@@ -10,6 +10,7 @@ import altair
 import polars
 
 from undertow.drawing.inline_rows import inline_rows
+from undertow.drawing.palette import KINDS
 from undertow.drawing.panels import told
 from undertow.drawing.titles import small_title
 
@@ -56,11 +57,13 @@ class MovingLines:
         rows = self.points.select("x", "y", "label").to_dicts()
         dots = altair.Chart(inline_rows(rows)).mark_point(filled=True, size=45)
         dots = dots.encode(*axes, altair.Shape("label:N", title="class"), color=altair.value("#444"))
+        kinds = list(dict.fromkeys(end["kind"] for end in self.ends))
+        colours = [KINDS[place % len(KINDS)] for place in range(len(kinds))]
         now = "datum.place < 0 || datum.place == moment"
         lines = altair.Chart(inline_rows(self.ends)).mark_line(strokeWidth=1.8, clip=True)
         lines = lines.encode(
             *axes,
-            altair.Color("kind:N", title=None),
+            altair.Color("kind:N", title=None, sort=kinds, scale=altair.Scale(domain=kinds, range=colours)),
             altair.Detail("place:N"),
             opacity=altair.condition(now, altair.value(1.0), altair.value(0.25)),
             tooltip=told("kind:N", "when:N"),

@@ -219,6 +219,9 @@ class _Run:
             )
         notes: dict[str, Any] = {"seconds": self.seconds, "measuring": self.measures.seconds}
         notes |= {"restarts": self.restarts, "kept": self.kept.state()}
+        notes["trials"] = [
+            trial.id for trial in self.group.trials
+        ]  # for who carries it: there may be no record yet
         remembered = {f"{_REMEMBERED}{name}": tensor for name, tensor in self.measures.state().items()}
         self.workspace.save(self.step, {**self.trainer.state(), **remembered}, notes, bytes(self.records))
 

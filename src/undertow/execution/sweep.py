@@ -54,6 +54,7 @@ def sweep(
     with watch(sum(trial in store for trial in trials)) as watching:
         while groups and not stop():
             moved = False
+            held: list[str] = []
             for outcome in engine.run(store, list(groups.values()), stop=stop, watch=watching):
                 over = outcome.status in ("finished", "failed", "too large")
                 group = groups[outcome.group]
@@ -69,8 +70,11 @@ def sweep(
                 if over:
                     del groups[outcome.group]
                     notes += outcome.notes
+                elif outcome.status == "locked":
+                    held += outcome.notes
                 moved |= over
             if not moved and groups and not stop():
+                watching.waiting(held)
                 time.sleep(_PATIENCE)  # all that is left is in other hands
     finished = sum(trial in store for trial in trials)
     return SweepOutcome(len(trials), finished, finished < len(trials) and stop(), tuple(notes))

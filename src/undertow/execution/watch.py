@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -35,11 +35,18 @@ class Watch:
     def ended(self, group: Group, *, finished: bool) -> None:
         """The group is over, or will be tried again."""
 
+    def waiting(self, why: Sequence[str]) -> None:
+        """All that is left is in other hands, a sentence for each group; told every second while that lasts."""
+
 
 class _Counting(Watch):
     """Counts trials, those that are running by the share of their time that has gone by: so the time left is steady."""
 
-    def __init__(self, *, trials: int, done: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, console: Console, *, trials: int, done: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console = console
+        self._told_why: set[str] = set()
         self._trials, self._done, self._clock = trials, done, clock
         self._endings = Endings()
         self._size: dict[str, int] = {}
@@ -66,12 +73,18 @@ class _Counting(Watch):
         self._notes.pop(group.id, None)
         self._endings.ended(group.id, self._clock(), finished=finished)
 
+    def waiting(self, why: Sequence[str]) -> None:
+        for sentence in why:
+            if sentence not in self._told_why:
+                self._console.print(f"Waiting: {sentence}", markup=False, highlight=False)
+        self._told_why.update(why)
+
 
 class Bars(_Counting):
     """A bar for the study and one for each running group, with the time left, on a terminal."""
 
     def __init__(self, study: str, *, trials: int, done: int, console: Console) -> None:
-        super().__init__(trials=trials, done=done)
+        super().__init__(console, trials=trials, done=done)
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -122,8 +135,8 @@ class Lines(_Counting):
         console: Console,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(trials=trials, done=done, clock=clock)
-        self._study, self._console = study, console
+        super().__init__(console, trials=trials, done=done, clock=clock)
+        self._study = study
         self._began = self._told = clock()
         self._resumed: dict[str, float] = {}  # the steps that groups had made when they were taken up again
 

@@ -28,6 +28,10 @@ class GradientFactor:
     slopes: Tensor
     inputs: Tensor
 
+    def part(self, rows: Tensor) -> GradientFactor:
+        """Those of these margins."""
+        return GradientFactor(self.slopes[rows], self.inputs[rows])
+
 
 def gram_of(first: Mapping[str, GradientFactor], second: Mapping[str, GradientFactor]) -> Tensor:
     """⟨∇q_c, ∇q_c'⟩ for the constraints c of the first and c' of the second, (n, m)."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from undertow.core.activations import activation_of
 from undertow.core.called_with import called_with
 from undertow.core.scoring import as_rows, chosen_parameters, double_copy
 from undertow.core.shown import Shown
@@ -25,6 +26,7 @@ _FACTORS = (
 _FAR = (24, 20, 16, 12, 8, 4, 2, 1, 0, -1)
 _SMALLEST, _LARGEST = 1e-280, 1e300  # scores between which nothing is lost at either end of float64
 _POINTS = 32
+_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 _CLOSE = 1e-6
 
 
@@ -33,7 +35,8 @@ class HomogeneityResult(Shown):
     """How f(cθ) grows with c, and what that means for margins divided by a power of the norm."""
 
     order: float
-    """L where f(cθ) = c^L f(θ); otherwise the power of c that f(cθ) grows with as c → ∞, NaN where there is none."""
+    """L where f(cθ) = c^L f(θ), 0 where scores do not depend on the scale and negative where they shrink with it.
+    Otherwise the power of c that f(cθ) grows with as c → ∞, NaN where there is none."""
     deviation: float
     """The largest ‖f(cθ) − c^L f(θ)‖/‖c^L f(θ)‖ over the factors c that were tried, norms over points and scores."""
     sentence: str
@@ -59,6 +62,8 @@ def homogeneity(net: nn.Module, x: Tensor, *, parameters: Sequence[str] = ()) ->
     >>> found = homogeneity(net, torch.eye(2))
     >>> found.order, found.homogeneous
     (2.0, False)
+    >>> homogeneity(nn.Sequential(nn.Linear(2, 3, bias=False), nn.LayerNorm(3, eps=0, bias=False)), torch.eye(2)).order
+    1.0
     """
     return homogeneity_of(double_copy(net), x.double(), parameters=parameters)
 
@@ -80,16 +85,19 @@ def homogeneity_of(net: nn.Module, x: Tensor, *, parameters: Sequence[str] = ())
         gaps = [torch.linalg.vector_norm(_compared(scaled, c, order, largest) - here) for c in _FACTORS]
         deviation = float(torch.stack(gaps).max() / torch.linalg.vector_norm(here))
         deviation = math.inf if math.isnan(deviation) else deviation
+        if order <= 0 and deviation > _CLOSE:  # what levels off, or dies out, is of no order
+            order, deviation = math.nan, math.inf
     return HomogeneityResult(order, deviation, _sentence(net, order, deviation))
 
 
 def homogeneity_order(net: nn.Module, x: Tensor, *, parameters: Sequence[str] = ()) -> float:
-    """L alone, of a network in float64.
+    """L alone, of a network in float64; NaN where it is not positive.
 
     >>> homogeneity_order(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).double(), torch.eye(2).double())
     2.0
     """
-    return _order(_scaling(net, x, parameters))
+    order = _order(_scaling(net, x, parameters))
+    return order if order > 0 else math.nan
 
 
 def _scaling(net: nn.Module, x: Tensor, parameters: Sequence[str]) -> Callable[[float], Tensor]:
@@ -114,9 +122,7 @@ def _order(scaled: Callable[[float], Tensor]) -> float:
     else:
         return math.nan
     nearest = round(slope)
-    if abs(slope - nearest) < 1e-3:
-        return float(nearest) if nearest > 0 else math.nan
-    return slope if slope > 1e-3 else math.nan
+    return float(nearest) if abs(slope - nearest) < 1e-3 else slope
 
 
 def _power(small: Tensor, large: Tensor) -> float | None:
@@ -147,12 +153,7 @@ def _largest(scores: Tensor) -> float:
 
 def _sentence(net: nn.Module, order: float, deviation: float) -> str:
     if deviation <= _CLOSE:
-        fresh = _fresh_norms(net)
-        caveat = (
-            f" So it is while BatchNorm has seen no data ({', '.join(fresh)}: means of 0 and variances of 1); "
-            "afterwards the network is not homogeneous: measure it trained."
-        )
-        return f"f(cθ) = c^{order:g} f(θ) to {deviation:.1g}.{caveat if fresh else ''}"
+        return f"f(cθ) = c^{order:g} f(θ) to {deviation:.1g}.{_caveat(net, order)}"
     causes = _causes(net)
     why = f" ({'; '.join(causes)})" if causes else ""
     if math.isnan(order):
@@ -167,9 +168,23 @@ def _sentence(net: nn.Module, order: float, deviation: float) -> str:
     )
 
 
-def _fresh_norms(net: nn.Module) -> list[str]:
+def _caveat(net: nn.Module, order: float) -> str:
+    """What a network that is homogeneous may still not be."""
+    if order <= 0:
+        return (
+            " Larger weights make no larger margins, so that there is no margin problem to be near a KKT point of: "
+            "name the parameters whose scale counts."
+        )
+    fresh = _fresh_norms(net)
+    return fresh and (
+        f" So it is while BatchNorm has seen no data ({fresh}: means of 0 and variances of 1); afterwards the network "
+        "is not homogeneous: measure it trained."
+    )
+
+
+def _fresh_norms(net: nn.Module) -> str:
     """BatchNorms whose statistics are those that they were made with."""
-    return [
+    return ", ".join(
         name
         for name, module in net.named_modules()
         if isinstance(module, nn.modules.batchnorm._BatchNorm)
@@ -177,7 +192,7 @@ def _fresh_norms(net: nn.Module) -> list[str]:
         and module.running_var is not None
         and not bool(module.running_mean.any())
         and bool((module.running_var == 1).all())
-    ]
+    )
 
 
 def _causes(net: nn.Module) -> list[str]:
@@ -185,16 +200,26 @@ def _causes(net: nn.Module) -> list[str]:
     owners = [
         (name, module) for name, module in net.named_modules() if any(True for _ in module.parameters(False))
     ]
+    # A norm's own weight and bias scale what comes after it alike: only the ε beside its variance does not scale.
+    shifted = [name for name, module in net.named_modules() if isinstance(module, _NORMS) and module.eps != 0]
+    norms = [name for name, module in owners if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     biased = [
         f"{name}.bias".lstrip(".")
         for name, module in owners[1:]
         if getattr(module, "bias", None) is not None
-        and not isinstance(module, nn.modules.batchnorm._BatchNorm)
+        and not isinstance(module, (*_NORMS, nn.modules.batchnorm._BatchNorm))
     ]
-    norms = [name for name, module in owners if isinstance(module, nn.modules.batchnorm._BatchNorm)]
-    causes = []
-    if biased:
-        causes.append(f"biases beyond the first layer: {', '.join(biased[:3])}{', …' * (len(biased) > 3)}")
-    if norms:
-        causes.append(f"BatchNorm: {', '.join(norms[:3])}{', …' * (len(norms) > 3)}")
-    return causes
+    curved = [
+        f"{name} ({activation.name})".lstrip()
+        for name, module in net.named_modules()
+        if (activation := activation_of(module)) is not None and not activation.homogeneous
+    ]
+    found = {
+        "biases beyond the first layer": biased,
+        "BatchNorm": norms,
+        "activations that bend": curved,
+        "norms with an ε": shifted,
+    }
+    return [
+        f"{what}: {', '.join(names[:3])}{', …' * (len(names) > 3)}" for what, names in found.items() if names
+    ]

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from undertow.core.called_with import called_with
-from undertow.core.pulled_back import pulled_back
+from undertow.core.pulled_back import gradients_of, pulled_back
 from undertow.core.scoring import as_rows, slices
-from undertow.measures.kink_slopes import KinkSlopes, find_kinks, kinked_modules, record_inputs
+from undertow.measures.kink_slopes import KinkSlopes, find_kinks, kinked_modules
 from undertow.measures.pair_gradients import PairGradients, Pairs, derivatives_along
 
 __all__ = ["along", "kinked_pairs", "most_useful", "steepest_slopes"]
@@ -66,8 +66,8 @@ def _steepest(
 ) -> tuple[KinkSlopes, Tensor]:
     """Slopes at kinks that make the margins' derivatives along ``left`` large, one activation after the other.
 
-    The derivative is linear in the slopes of one layer, so that each layer's best is at an end: the sign of (what
-    arrives at the unit) × (what the margin makes of it). With one hidden layer that is the maximum.
+    The derivative is affine in the slopes of one layer, so that each layer's best is at an end: the sign of the
+    derivative of it in the slope. With one hidden layer that is the maximum.
     """
     assert pairs.slopes is not None
     net, x = gradients.net, gradients.x[pairs.points]
@@ -75,10 +75,8 @@ def _steepest(
     slopes, q_slopes = pairs.slopes, gradients.score_slopes(pairs)
     names = list(slopes.at)
     for name in names * (_SWEEPS if len(names) > 1 else 1):
-        arriving, _ = _forward(gradients, slopes, x, left, lower)
-        leaving = _backward(gradients, slopes, x, q_slopes, name)
-        up = arriving[name] * leaving > 0
-        best = torch.where(up, 1.0, lower[name]).to(leaving)
+        gains = _gains(gradients, slopes, x, q_slopes, left, name)
+        best = torch.where(gains > 0, 1.0, lower[name]).to(gains)
         changed = torch.where(slopes.at[name], best, slopes.slope[name])
         slopes = KinkSlopes(slopes.at, {**slopes.slope, name: changed})
     return slopes, along(gradients, Pairs(pairs.points, pairs.rivals, slopes), left)
@@ -87,42 +85,37 @@ def _steepest(
 def along(gradients: PairGradients, pairs: Pairs, vector: Mapping[str, Tensor]) -> Tensor:
     """⟨v, ∇q⟩ of pairs with slopes of their own."""
     assert pairs.slopes is not None
-    _, derivatives = _forward(gradients, pairs.slopes, gradients.x[pairs.points], vector, {})
+    leaves = {name: weight.clone().requires_grad_() for name, weight in gradients.weights.items()}
+    x = gradients.x[pairs.points]
+    with torch.enable_grad(), pairs.slopes.on(gradients.net):
+        scores = as_rows(called_with(gradients.net, leaves, x), len(x))
+    (derivatives,) = derivatives_along([scores], leaves, vector)
     return (derivatives * gradients.score_slopes(pairs)).sum(1)
 
 
-def _forward(
+def _gains(
     gradients: PairGradients,
     slopes: KinkSlopes,
     x: Tensor,
+    q_slopes: Tensor,
     vector: Mapping[str, Tensor],
-    modules: Mapping[str, float],
-) -> tuple[dict[str, Tensor], Tensor]:
-    """Derivatives along ``vector`` of what every activation is given, and of the scores."""
-    net = gradients.net
-    leaves = {name: weight.clone().requires_grad_() for name, weight in gradients.weights.items()}
-    with torch.enable_grad(), slopes.on(net), record_inputs(net, modules) as kept:
-        scores = as_rows(called_with(net, leaves, x), len(x))
-    moving = {name: z for name, z in kept.items() if z.requires_grad}
-    *arriving, tangent = derivatives_along([*moving.values(), scores], leaves, vector)
-    still = {name: torch.zeros_like(z) for name, z in kept.items()}
-    return {**still, **dict(zip(moving, arriving, strict=True))}, tangent
+    name: str,
+) -> Tensor:
+    """∂/∂σ of ⟨v, ∇q⟩, σ the slopes of the activation called ``name``.
 
-
-def _backward(gradients: PairGradients, slopes: KinkSlopes, x: Tensor, q_slopes: Tensor, name: str) -> Tensor:
-    """∂q/∂(output) of the activation called ``name``."""
-    kept: list[Tensor] = []
-
-    def keep(module: object, given: object, output: Tensor) -> Tensor:  # noqa: ARG001
-        kept.append(output.detach().requires_grad_())
-        return kept[0].clone()
-
-    with torch.enable_grad(), slopes.on(gradients.net):
-        handle = gradients.net.get_submodule(name).register_forward_hook(keep)
-        try:
-            scores = as_rows(gradients.net(x), len(x))
-            (found,) = pulled_back([scores], [kept[0]], [q_slopes])
-            assert found is not None
-            return found
-        finally:
-            handle.remove()
+    Of σ z that is more than what arrives at a unit times what the margin makes of it: z is not zero, merely small, and
+    what comes after the unit is multiplied by σ z in its own gradient.
+    """
+    leaves = {leaf: weight.clone().requires_grad_() for leaf, weight in gradients.weights.items()}
+    sigma = slopes.slope[name].detach().clone().requires_grad_()
+    own = KinkSlopes(slopes.at, {**slopes.slope, name: sigma})
+    with torch.enable_grad(), own.on(gradients.net):
+        scores = as_rows(called_with(gradients.net, leaves, x), len(x))
+        found = pulled_back([scores], list(leaves.values()), [q_slopes], create_graph=True)
+        pairs = zip(leaves, found, strict=True)
+        # Rows do not touch each other, so that a sum over them has each row's derivative.
+        along_vector = sum(
+            ((slope * vector[leaf]).sum() for leaf, slope in pairs if slope is not None), scores.new_zeros(())
+        )
+        (gains,) = gradients_of(along_vector, [sigma])
+    return gains

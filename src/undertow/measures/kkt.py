@@ -28,7 +28,7 @@ from undertow.core.scoring import (
 from undertow.core.sections import Count, NonNegative, Text, WithLaterOptions
 from undertow.core.shown import Shown
 from undertow.core.status import Status
-from undertow.measures.homogeneity import homogeneity_of
+from undertow.measures.homogeneity import HomogeneityResult, homogeneity_of
 from undertow.measures.kkt_solved import SolvedKkt, solved_dense, solved_gram
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.norm_kkt import alignment, in_norm
@@ -58,7 +58,7 @@ class KktResult(Shown):
     """1 − cos(θ, −∇𝓛), the part of stationarity that gradient descent's own multipliers give."""
     multipliers: Tensor
     """λ of (P) at θ/q_min^(1/L), where the smallest margin is 1: (N,) for one logit, (N, k) for k classes with zeros
-    at the right one. On a linear network these are the duals of the support vector machine. Without a measured order,
+    at the right one. On a linear network these are the duals of the support vector machine. Without a positive order,
     or where a point is misclassified, for θ scaled to norm 1."""
     margins: Tensor
     """q_n = min_j q_nj, (N,) in float64."""
@@ -190,30 +190,31 @@ def kkt(
         constraints=solved.constraints,
         kinks=solved.kinks,
         status=solved.status,
-        sentence=_sentence(smallest, solved, scaling.sentence),
+        sentence=_sentence(smallest, solved, scaling),
     )
 
 
 def _of_problem(value: Tensor, theta: Mapping[str, Tensor], smallest: float, order: float) -> Tensor:
     """λ of (P) from λ̂ with θ/‖θ‖ = Σ λ̂ ∇q(θ): at θ/q^(1/L) gradients are q^((1−L)/L) of those at θ."""
-    if not smallest > 0 or math.isnan(order):
+    if not smallest > 0 or not order > 0:
         return value
     size = math.hypot(*(float(weight.norm()) for weight in theta.values()))
     return value * math.exp(math.log(size) + (order - 2) / order * math.log(smallest))
 
 
-def _sentence(smallest: float, solved: SolvedKkt, scaling: str) -> str:
+def _sentence(smallest: float, solved: SolvedKkt, scaling: HomogeneityResult) -> str:
     if not smallest > 0:
         return (
             f"A point is misclassified (its margin is {smallest:.3g}), so no scaling of the network meets the "
             "constraints: train on until every point is classified."
         )
-    if not solved.status.ok:
+    # Of order 0 or less ⟨θ, ∇q⟩ = L q is never positive: no multipliers leave less than all of θ.
+    if not solved.status.ok and not scaling.order <= 0:
         return (
             f"Other multipliers may leave up to {solved.error:.2g} less: raise max_rounds or limit, or take fewer "
             "points."
         )
-    return scaling
+    return scaling.sentence
 
 
 class KktResiduals(WithLaterOptions, NamedMeasure):

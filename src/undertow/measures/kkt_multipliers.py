@@ -27,6 +27,7 @@ from undertow.measures.pair_gradients import PairGradients, Pairs
 __all__ = ["Multipliers", "best_multipliers"]
 
 _NEW = 1000  # constraints that one round may take in
+_MANY = 2000  # constraints from which on those without weight are let go: a round takes as the cube of their number
 _SLOPES = 2**25  # units × constraints up to which slopes are free at every point
 
 
@@ -77,6 +78,32 @@ class _Problem:
 
     def __len__(self) -> int:
         return len(self.solution)
+
+    def forget_idle(self) -> None:
+        """Keep the constraints that carry weight: one that is let go comes in again where its price says so."""
+        used = np.flatnonzero(self.solution > 0)
+        if not len(used):
+            return
+        self.gram, self._goals = self.gram[np.ix_(used, used)], self._goals[used]
+        rows = torch.from_numpy(used).to(self.excess.device)
+        self.factors = {name: factor.part(rows) for name, factor in self.factors.items()}
+        ends = np.cumsum([len(block) for block in self.blocks])
+        whose = np.searchsorted(ends, used, side="right")
+        begins = ends - [len(block) for block in self.blocks]
+        parts = [
+            block.part(torch.from_numpy(used[whose == place] - begins[place]).to(rows.device))
+            for place, block in enumerate(self.blocks)
+        ]
+        self.blocks = [part for part in parts if len(part)]
+        self.solution = self.solution[used]
+
+    def taken(self) -> Tensor:
+        """Which pairs (N, k) are in, with autograd's slopes."""
+        found = torch.zeros_like(self.excess, dtype=torch.bool)
+        for block in self.blocks:
+            if block.slopes is None:
+                found[block.points, block.rivals] = True
+        return found
 
     def along_theta(self, pairs: Pairs) -> Tensor:
         """⟨θ̂, ∇q⟩ of these pairs, with their own slopes at kinks."""
@@ -145,7 +172,7 @@ def best_multipliers(
     if rows is None:
         problem = _Problem(gradients, excess, unit)
         problem.take(pairs)
-        return _by_rounds(problem, gaps, pairs, free, rtol=rtol, max_rounds=max_rounds)
+        return _by_rounds(problem, gaps, free, rtol=rtol, max_rounds=max_rounds)
     own = excess[pairs.points, pairs.rivals].cpu().numpy()
     small = row_multipliers(rows, own, rtol=rtol, max_rounds=max_rounds)
     value = torch.zeros_like(gaps)
@@ -162,12 +189,10 @@ def best_multipliers(
 
 
 def _by_rounds(
-    problem: _Problem, gaps: Tensor, pairs: Pairs, free: Pairs | None, *, rtol: float, max_rounds: int
+    problem: _Problem, gaps: Tensor, free: Pairs | None, *, rtol: float, max_rounds: int
 ) -> Multipliers:
     """Solve, price all constraints, take in those that would help, until no λ does better by ``rtol``."""
     gradients = problem.gradients
-    taken = torch.zeros_like(gaps, dtype=torch.bool)
-    taken[pairs.points, pairs.rivals] = True
     for round_ in range(max_rounds):
         problem.solve()
         left = problem.left()
@@ -182,13 +207,14 @@ def _by_rounds(
         converged = total - bound <= rtol * total + 1e-6
         if converged or round_ == max_rounds - 1:
             break
-        outside = price.masked_fill(taken, -torch.inf).flatten()
+        if len(problem) > _MANY:
+            problem.forget_idle()
+        outside = price.masked_fill(problem.taken(), -torch.inf).flatten()
         best = torch.topk(outside, min(_NEW, len(outside))).indices
         best = best[outside[best] > 0]
         if len(best):
             more = Pairs(best // gaps.shape[1], best % gaps.shape[1])
             problem.take(more)
-            taken[more.points, more.rivals] = True
         useful = most_useful(gains, limit=_NEW)
         if steepest is not None and len(useful):
             problem.take(steepest.part(useful))

@@ -204,7 +204,7 @@ def _log_layers(net: nn.Module, chosen: Sequence[str], scaling: HomogeneityResul
         [(name, _norm([p])) for name, p in net.named_parameters()],
     ):
         # Scaling what was asked for scales the product by as many factors as it is in.
-        if sum(name in asked for name, _ in factors) == round(scaling.order):
+        if sum(name in asked for name, _ in factors) == scaling.order:
             return _log_product(norm for _, norm in factors), ""
     return math.nan, (
         f" Its {len(norms)} modules with weights are not the {scaling.order:g} factors of its order, so that a "

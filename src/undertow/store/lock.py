@@ -115,9 +115,12 @@ class Lock:
             other = _read_owner(self.path)
             if other is not None and not is_stale(self.path, other, after=self._stale_after):
                 host = other.host.split("/")[0]
+                elsewhere = (
+                    "" if other.host == _host() else f", on another machine after {self._stale_after:g} s"
+                )
                 raise Locked(
                     f"{self.path.stem} is being worked on by process {other.pid} on {host}: wait for it, or "
-                    f"end it and start again (a lock left by a dead process is removed by itself)."
+                    f"end it and start again (a lock left by a dead process is removed by itself{elsewhere})."
                 )
             self.path.unlink(missing_ok=True)
             descriptor = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)

@@ -44,7 +44,9 @@ def pattern_limit(slopes: Tensor, head: Tensor, x: Tensor, y: Tensor) -> Pattern
     kernel = (signed @ signed.T) * ((head.square()[:, None] * slopes).T @ slopes)
     if not bool((kernel.diagonal() > 0).all()):
         return None
-    multipliers = torch.linalg.lstsq(kernel.cpu(), torch.ones(len(x), 1, dtype=torch.float64)).solution[:, 0]
+    ones = torch.ones(len(x), 1, dtype=torch.float64)
+    # The default driver begins from memory that nobody has set: its last digits are others at every call.
+    multipliers = torch.linalg.lstsq(kernel.cpu(), ones, driver="gelsd").solution[:, 0]
     weight = head[:, None] * (slopes * multipliers.to(slopes)) @ signed
     singular = torch.linalg.eigvalsh(
         weight @ weight.T if len(weight) <= weight.shape[1] else weight.T @ weight

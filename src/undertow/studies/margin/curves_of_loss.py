@@ -48,12 +48,16 @@ def with_time(table: polars.DataFrame, frame: polars.DataFrame, *, by: Sequence[
 
 
 def with_power_law(table: polars.DataFrame, x: str, power: float, *, kind: str) -> polars.DataFrame:
-    """Curves (columns seed, x, ``kind`` and value) and c x^power, called ``kind``, through their first mean."""
-    places = table.select(x).unique().sort(x)
-    first = table.filter(polars.col(x) == polars.col(x).min())
-    law = first["value"].mean() * (polars.col(x) / places[x][0]) ** power
-    line = places.with_columns(value=law, kind=polars.lit(kind), seed=first["seed"][0])
-    return polars.concat([table, line.cast({"seed": table["seed"].dtype}).select(table.columns)])
+    """Curves (columns seed, x, ``kind`` and value) and c x^power, called ``kind``, through their first mean.
+
+    The law is every seed's, so that a figure counts the networks that it shows.
+    """
+    start = table[x].min()
+    first = table.filter(polars.col(x) == start)
+    law = first["value"].mean() * (polars.col(x) / start) ** power
+    places = table.select(x).unique().sort(x).join(table.select("seed").unique(), how="cross")
+    line = places.with_columns(value=law, kind=polars.lit(kind))
+    return polars.concat([table, line.select(table.columns)])
 
 
 def levelled(table: polars.DataFrame, *kinds: str, within: Sequence[str] = ()) -> polars.DataFrame:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import altair
 import polars
 
 from undertow.drawing.axis import Axis
 from undertow.drawing.line_plot import LinePlot
 from undertow.drawing.moving_lines import MovingLines
+from undertow.drawing.palette import KINDS
 from undertow.drawing.scatter_plot import ScatterPlot
 from undertow.studies.kit.readings import after_training, measured, split_key
 from undertow.studies.kit.statements import Figures
@@ -19,32 +22,37 @@ __all__ = ["FIGURES"]
 FIGURES = Figures(parts=("svm",))
 
 
-@FIGURES.add("svm-angle", "Gradient descent turns to the support vector machine like 1/log t")
-def angle(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """The angle against log t, both logarithmic, with c/log t through the first point."""
-    late = angles_over_time(frame, after=3.0)
-    kind = polars.format("d = {}", polars.col("d"))
-    own = levelled(late.select("seed", fallen="log_time", value="angle", kind=kind), "kind")
+def _beside_law(curves: polars.DataFrame, x: Axis, law: str, **looks: Any) -> altair.TopLevelMixin:
+    """Angles of every d (columns seed, d, fallen, value), and dashed c/x, called ``law``."""
+    kinds = [f"d = {d}" for d in sorted(set(curves["d"]))]
+    own = curves.select("seed", "fallen", "value", kind=polars.format("d = {}", polars.col("d")))
     return LinePlot(
         x="fallen",
-        x_axis=Axis("log t", log=True),
+        x_axis=x,
         y=Axis("angle to the SVM, radians", log=True),
         colour="kind",
-        title="Linear classifiers on separable data",
-    ).draw(with_power_law(own, "fallen", -1.0, kind="c/log t"))
+        colours=dict(zip((*kinds, law), (*KINDS[: len(kinds)], KINDS[-1]), strict=True)),
+        dash="kind",
+        dashes={**dict.fromkeys(kinds, (1, 0)), law: (4, 3)},
+        **looks,
+    ).draw(with_power_law(own, "fallen", -1.0, kind=law))
+
+
+@FIGURES.add("svm-angle", "Gradient descent turns to the support vector machine like 1/log t")
+def angle(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """The angle against log t, both logarithmic; dashed: c/log t through the first point."""
+    late = angles_over_time(frame, after=3.0).select("seed", "d", fallen="log_time", value="angle")
+    title = "Linear classifiers on separable data"
+    return _beside_law(levelled(late, "d"), Axis("log t", log=True), "c/log t", title=title)
 
 
 @FIGURES.add("l2-path", "The L2 path turns to the support vector machine like 1/log(1/λ)")
 def path(frame: polars.DataFrame) -> altair.TopLevelMixin:
-    """The angle along the path against log₁₀ 1/λ."""
-    return LinePlot(
-        x="fallen",
-        x_axis=Axis("log₁₀ 1/λ", log=True),
-        y=Axis("angle to the SVM, radians", log=True),
-        colour="kind",
-        points=True,
-        title="Minima of the regularised logistic loss",
-    ).draw(path_angles(frame).with_columns(kind=polars.format("d = {}", polars.col("d"))))
+    """The angle along the path against log₁₀ 1/λ, both logarithmic; dashed: c/log(1/λ) through the first point."""
+    title = "Minima of the regularised logistic loss"
+    return _beside_law(
+        path_angles(frame), Axis("log₁₀ 1/λ", log=True), "c/log(1/λ)", points=True, title=title
+    )
 
 
 @FIGURES.add(

@@ -104,6 +104,56 @@ def robust_curves(frame: polars.DataFrame) -> altair.TopLevelMixin:
 
 
 @FIGURES.add(
+    "bound-apart",
+    "The two sides of R ≥ γ/β(θ̂) apart: margins of the normalised network, and its slope",
+    so_far=True,
+)
+def bound_apart(frame: polars.DataFrame) -> altair.TopLevelMixin:
+    """Of θ̂ = θ/ρ, means over points relative to the first model's: q/ρ^L, β/ρ^L for either β, the radius attacked.
+
+    A larger margin is a larger radius as far as β does not rise with it. β is q over the radius that it proves.
+    """
+    kinds = {
+        "margin": "margin q/ρ^L",
+        "ball": "β over a ball",
+        "product": "β, layers' norms",
+        "attacked": "radius",
+    }
+    by = ["seed", "model"]
+    size = models(frame, "margins").pivot("key", index=by, values="value")
+    scale = size.select(*by, scale=polars.col("norm").pow(polars.col("order")))
+    found = []
+    for measure, panel in {"point-radii": "training points", TEST: "test points"}.items():
+        table = radii_of_models(frame, measure).join(scale, on=by)
+        margin = polars.col("margin") / polars.col("scale")
+        slopes = {side: margin / polars.col(side) for side in ("ball", "product") if side in table.columns}
+        means = table.group_by(*by).agg(
+            polars.col("fallen").first(),
+            polars.col("attacked").mean(),
+            margin=margin.mean(),
+            **{side: slope.filter(polars.col(side) > 0).mean() for side, slope in slopes.items()},
+        )
+        sides = {name: kinds[name] for name in kinds if name in means.columns}
+        rows = stacked(means.sort("model"), sides, by=[*by, "fallen"]).sort("model")
+        found.append(rows.with_columns(panel=polars.lit(panel)))
+    shown = polars.concat(found).with_columns(
+        value=polars.col("value") / polars.col("value").first().over("seed", "curve", "panel"),
+        fallen=polars.col("fallen").median().over("model"),
+    )
+    return LinePlot(
+        x="fallen",
+        x_axis=Axis("log₁₀ 1/loss", log=True),
+        y=Axis("relative to the first model's", log=True),
+        colour="curve",
+        colours=[kind for kind in kinds.values() if kind in set(shown["curve"])],
+        column="panel",
+        points=True,
+        title="Points that every model of a seed classifies correctly",
+        size=(280, 220),
+    ).draw(shown)
+
+
+@FIGURES.add(
     "robust-curves-cw", "Robust accuracy by Carlini and Wagner's attack", parts=("carlini",), so_far=True
 )
 def by_carlini(frame: polars.DataFrame) -> altair.TopLevelMixin:
@@ -113,19 +163,22 @@ def by_carlini(frame: polars.DataFrame) -> altair.TopLevelMixin:
         table = models(frame, f"robust-accuracy{split}")
         own = table.with_columns(eps=polars.col("key").cast(polars.Float64), panel=polars.lit(panel))
         found.append(own.select("seed", "model", "eps", "value", "panel", kind=polars.lit("attacked")))
-    return _curves(polars.concat(found), table, "Attack of Carlini and Wagner")
+    # It has the table's first and last loss, and what stands last there is not its second model.
+    return _curves(polars.concat(found), table, "Attack of Carlini and Wagner", numbered=False)
 
 
-def _curves(shares: polars.DataFrame, losses: polars.DataFrame, title: str) -> altair.TopLevelMixin:
+def _curves(
+    shares: polars.DataFrame, losses: polars.DataFrame, title: str, *, numbered: bool = True
+) -> altair.TopLevelMixin:
     """Shares of points against ε, a line for each model, which is named by the loss it has come down to."""
     depth = losses.group_by("model").agg(polars.col("fallen").median().round(0).cast(polars.Int64))
-    name = polars.format("model-{}, 10^-{}", "model", "fallen")
+    name = polars.format("model-{}, 10^-{}" if numbered else "10^-{}", *["model"] * numbered, "fallen")
     return LinePlot(
         x="eps",
         x_axis=Axis("ε, L2"),
         y=Axis("share of points that survive", domain=(0.0, 1.0)),
         colour="name",
-        legend="model and its loss",
+        legend="model and its loss" if numbered else "loss",
         dash="kind",
         dashes={"attacked": [1, 0], "proved": [4, 3]},
         column="panel",
