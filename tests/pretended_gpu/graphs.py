@@ -41,6 +41,7 @@ class Graph:
     machine: Machine
 
     def __init__(self) -> None:
+        self.stream: Stream | None = None  # that it was captured on, where one was given
         self._recorded: list[_Recorded] = []
         self.replays = 0
 
@@ -105,8 +106,9 @@ class Machine:
             self._present.pop()
 
     @contextlib.contextmanager
-    def graph(self, graph: Graph, **_: object) -> Iterator[None]:
-        stream = Stream()
+    def graph(self, graph: Graph, *, stream: Stream | None = None) -> Iterator[None]:
+        graph.stream = stream
+        stream = Stream() if stream is None else stream
         with self.stream(stream):
             graph.capture_begin()
             try:

@@ -16,6 +16,7 @@ from undertow.models.diagonal import DiagonalNetwork
 from undertow.models.resnet import resnet
 from undertow.training import CollaborationPenalty, EnergyPenalty, JacobianPenalty, Recipe, Trainer
 from undertow.training.adversarial import AdversarialTraining
+from undertow.training.capture import capture
 from undertow.training.directions import (
     Adam,
     AdamW,
@@ -199,3 +200,15 @@ def test_training_goes_on_from_a_checkpoint_bit_for_bit() -> None:
         ends = [cases.trained(each).network(1).state_dict() for each in (first, second)]
         assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
         assert gpu.refused == []
+
+
+def test_captures_are_on_a_stream_of_the_networks_gpu() -> None:
+    """Without one they are on the GPU of the first capture, and graphs of networks on another one are empty."""
+    with pretended_gpu() as gpu:
+        tensor = torch.zeros(2, device="cuda")
+        for _ in range(2):
+            assert capture(lambda: tensor.add_(1), changed=[tensor]) is not None  # type: ignore[arg-type, return-value]
+        first, second = (graph.stream for graph in gpu.graphs)
+        assert first is not None
+        assert first.device == tensor.device
+        assert first is second  # PyTorch keeps memory of a product for every stream
