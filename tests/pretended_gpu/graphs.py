@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 from tests.pretended_gpu.nested import tensors_in
 from tests.pretended_gpu.refusals import HostAskedError
 from tests.pretended_gpu.streams import Stream, Uses, memory_of
-from tests.pretended_gpu.tensors import Operations, carried_out
+from tests.pretended_gpu.tensors import OnGpu, Operations, carried_out
 
 __all__ = ["Graph", "Machine"]
 
@@ -67,7 +68,7 @@ class Machine:
     """Which stream is the present one, and which graph is being captured; ``refused`` is all that was."""
 
     def __init__(self) -> None:
-        self.operations = Operations(self._seen)
+        self.operations = Operations(self._seen, self._made)
         self.refused = self.operations.refused
         self.default = Stream()
         self.graphs: list[Graph] = []
@@ -124,3 +125,6 @@ class Machine:
         race = self._uses.note(func, args, kwargs, found, stream=self.present)
         if race is not None:
             raise self.operations.refusing(race)
+
+    def _made(self, tensor: OnGpu) -> None:
+        weakref.finalize(tensor, self._uses.let_go, self._uses.held(tensor.held))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,30 @@ class Uses:
     def __init__(self) -> None:
         self._known: dict[int, list[_Use]] = {}
         self._last: dict[int, int] = {}
+        self._home: dict[int, Stream] = {}  # of which stream memory is, and is again once no tensor holds it
+        self._holders: Counter[int] = Counter()
+        self._free: dict[int, list[_Use]] = {}
+
+    def held(self, tensor: Tensor) -> int:
+        """Note one more tensor that holds a piece of memory, and tell which."""
+        self._holders[memory_of(tensor)] += 1
+        return memory_of(tensor)
+
+    def let_go(self, memory: int) -> None:
+        """Note one fewer: what no tensor holds is given to the next one of its stream, whoever else still uses it."""
+        self._holders[memory] -= 1
+        home = self._home.get(memory)
+        if home is not None and not self._holders[memory]:
+            self._free.setdefault(home.cuda_stream, []).extend(self._known[memory])
+
+    def _given_again(self, stream: Stream) -> RaceError | None:
+        """What is wrong where a new tensor of this stream may get memory that another stream still uses."""
+        for use in self._free.pop(stream.cuda_stream, []):
+            if stream.seen.get(use.stream, 0) < use.number:
+                return RaceError(
+                    f"{use.what} on stream {use.stream} uses what stream {stream.cuda_stream} may give away"
+                )
+        return None
 
     def unjoined(self, stream: Stream) -> RaceError | None:
         """What is wrong where a stream has not waited for all that was done on others."""
@@ -82,8 +107,11 @@ class Uses:
         given = tensors_in(args) + tensors_in(kwargs)
         fresh = tensors_in(found)
         uses = [(each, id(each) in written) for each in given]
-        uses += [(each, True) for each in fresh if memory_of(each) not in set(map(memory_of, given))]
+        fresh = [each for each in fresh if memory_of(each) not in set(map(memory_of, given))]
+        self._home |= {memory_of(each): stream for each in fresh}
+        uses += [(each, True) for each in fresh]
         races = [self._use(tensor, writes, f"{func}", stream) for tensor, writes in uses]
+        races += [self._given_again(stream)] if fresh else []
         return next((race for race in races if race is not None), None)
 
     def _use(self, tensor: Tensor, writes: bool, what: str, stream: Stream) -> RaceError | None:

@@ -78,14 +78,19 @@ def carried_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 class Operations(EveryOperation):
-    """Carries every operation out on the values, after a look at the devices; ``seen`` is told of it.
+    """Carries every operation out on the values, after a look at the devices.
 
-    While a graph is ``capturing``, whatever waits for the device is refused as well.
+    ``seen`` is told of it, and while a graph is captured ``made`` of every tensor that it gives; whatever waits for the
+    device is then refused as well.
     """
 
-    def __init__(self, seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]) -> None:
+    def __init__(
+        self,
+        seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None],
+        made: Callable[[OnGpu], None],
+    ) -> None:
         super().__init__()
-        self._seen = seen
+        self._seen, self._made = seen, made
         self.capturing = False
         self.really_meta = 0
         self.largest: float = float("inf")  # in bytes, that there is memory for
@@ -116,7 +121,14 @@ class Operations(EveryOperation):
         stays = on_gpu if there is None else wanted
         if stays and any(_bytes(each) > self.largest for each in tensors_in(found)):
             raise torch.OutOfMemoryError(f"CUDA out of memory: {func}")
-        return _outer(func, args, kwargs, found) if stays else found
+        if not stays:
+            return found
+        outer = _outer(func, args, kwargs, found)
+        if self.capturing:
+            for each in tensors_in(outer):
+                if isinstance(each, OnGpu) and not any(each is other for other in given):
+                    self._made(each)
+        return outer
 
     def _check(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Tensor]) -> None:
         name, apart = _name(func), [each for each in given if not _is_on_gpu(each)]

@@ -146,3 +146,23 @@ def test_streams_that_do_not_wait_for_each_other_are_found(waits: bool) -> None:
 
         assert (capture(step, changed=[total]) is not None) == waits
         assert {type(each).__name__ for each in gpu.refused} == (set() if waits else {"RaceError"})
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_memory_that_another_stream_still_reads_is_not_given_back(kept: bool) -> None:
+    with pretended_gpu() as gpu:
+        total = torch.zeros(4, device="cuda")
+        beside = torch.cuda.Stream()
+
+        def step() -> None:
+            held, here = [total * 2], torch.cuda.current_stream()
+            beside.wait_stream(here)
+            with torch.cuda.stream(beside):
+                total.add_(held[0])
+            if not kept:
+                held.clear()
+            torch.ones(4, device="cuda")
+            here.wait_stream(beside)
+
+        capture(step, changed=[total])
+        assert {type(each).__name__ for each in gpu.refused} == (set() if kept else {"RaceError"})
