@@ -120,6 +120,7 @@ RATES: dict[str, dict[str, object]] = {
     "to a loss": {"stop_below": -0.3, "epochs": 4},
     "logarithms below a loss": {"objective": "log-loss", "log_below": -1.0},
     "float32": {"dtype": "float32", "close": 1e-4},
+    "float32, Adam's one kernel": {"dtype": "float32", "optimizer": "adam", "close": 1e-4},
     "float32, loss-based": {**LOSS_BASED, "dtype": "float32", "close": 1e-4},
     "in order": {"shuffle": False},
     "frozen": {"frozen": ("hidden1.weight",)},
