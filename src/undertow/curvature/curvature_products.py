@@ -13,10 +13,10 @@ no more (an LSTM has no forward mode).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import Literal
 
 import torch
@@ -32,7 +32,7 @@ from undertow.curvature.dense_products import DenseNetwork
 from undertow.curvature.loss_over_samples import LossOverSamples
 from undertow.curvature.plain_derivatives import PlainDerivatives
 from undertow.curvature.recorded_products import Product, recorded_gauss_newton, recorded_hessian
-from undertow.jacobian.memory import chunk_size, default_budget, in_chunks
+from undertow.jacobian.memory import chunk_size, default_budget, in_chunks, within_memory
 from undertow.jacobian.promotion import Promoting
 
 __all__ = ["CurvatureMatrix", "CurvatureProducts"]
@@ -111,18 +111,14 @@ class CurvatureProducts:
 
     def _image(self, vectors: Tensor) -> Tensor:
         pieces = self.chosen.apart(vectors.to(self.dtype))
-        total: list[Tensor] | None = None
-        for part in self._parts(pieces):
-            total = part if total is None else [sum_ + each for sum_, each in zip(total, part, strict=True)]
-        assert total is not None, "there is at least one sample"
-        return self.chosen.together(total)
-
-    def _parts(self, pieces: list[Tensor]) -> Iterator[list[Tensor]]:
         if not self._chunk:
             self._plan()
-        if self._recorded is not None:
-            return (product(pieces) for product in self._recorded)
-        return in_chunks(len(self._x), self._chunk, lambda part: self._record(part)(pieces))
+        recorded = self._recorded or ()
+        total = within_memory(lambda: _added(product(pieces) for product in recorded)) if recorded else None
+        if total is None:
+            self._recorded = None  # where there were any, no memory is left beside them
+            total = _added(in_chunks(len(self._x), self._chunk, lambda part: self._record(part)(pieces)))
+        return self.chosen.together(total)
 
     def _plan(self) -> None:
         """How many samples at a time, and whether the graphs of all of them are kept."""
@@ -286,6 +282,11 @@ class CurvatureProducts:
             times=times,
             **self._options,
         )
+
+
+def _added(parts: Iterable[list[Tensor]]) -> list[Tensor]:
+    """The sum of lists of as many tensors, at least one list."""
+    return reduce(lambda total, part: [one + other for one, other in zip(total, part, strict=True)], parts)
 
 
 def _without_cudnn_recurrence(net: nn.Module) -> AbstractContextManager[object]:

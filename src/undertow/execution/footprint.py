@@ -26,6 +26,7 @@ _SAID_OF_MEMORY = (
     "out of memory",
     "not enough memory",
     "Storage size calculation overflowed",
+    "_STATUS_ALLOC_FAILED",  # of cuBLAS and cuDNN, which ask for memory of their own
 )
 
 
@@ -67,8 +68,8 @@ def free_memory() -> int | None:
 def is_out_of_memory(error: Exception) -> bool:
     """Whether that is what the error says, in the words of Python, numpy or torch.
 
-    >>> is_out_of_memory(MemoryError())
-    True
+    >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED"))
+    (True, True)
     """
     said = str(error)
     return isinstance(error, MemoryError) or (

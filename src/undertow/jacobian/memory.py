@@ -14,7 +14,15 @@ from undertow.core.enclosing import rows_of
 from undertow.core.errors import InputError
 from undertow.jacobian.preconditions import Network
 
-__all__ = ["GPU_SHARE", "chunk_size", "default_budget", "filled_up", "graph_bytes", "in_chunks"]
+__all__ = [
+    "GPU_SHARE",
+    "chunk_size",
+    "default_budget",
+    "filled_up",
+    "graph_bytes",
+    "in_chunks",
+    "within_memory",
+]
 
 GPU_SHARE = "UNDERTOW_GPU_SHARE"
 """The variable that tells a process which share of a GPU's memory is its own, as 0.5."""
@@ -112,6 +120,20 @@ def in_chunks(count: int, chunk: int, work: Callable[[slice], T]) -> Iterator[T]
             chunk = (chunk + 1) // 2
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
+
+
+def within_memory(work: Callable[[], T]) -> T | None:
+    """What ``work`` gives; None where memory runs out, and what it held of that is free again.
+
+    >>> within_memory(lambda: 1)
+    1
+    """
+    try:
+        return work()
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+    return None
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -35,10 +35,23 @@ def capture(step: Callable[[], None], *, changed: Sequence[Tensor]) -> Callable[
                     step()
                     put_back()  # else the count of steps would run on, past the last full batch of a short epoch
             torch.cuda.current_stream().wait_stream(aside)
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, stream=_stream_for_captures(device)):
                 step()
     except RuntimeError:  # an operation that cannot be captured: the caller goes on step by step
         return None
     finally:
         put_back()
     return graph.replay
+
+
+_STREAMS: dict[torch.device, torch.cuda.Stream] = {}
+
+
+def _stream_for_captures(device: torch.device) -> torch.cuda.Stream:
+    """One for each GPU: PyTorch's own is on the GPU of the first capture, where nothing of another one's is captured.
+
+    The graph is then empty, and its replays, which PyTorch warns of and nothing refuses, leave the weights as they are.
+    """
+    if device not in _STREAMS:
+        _STREAMS[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return _STREAMS[device]
