@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from undertow.core.every_operation import EveryOperation
-from undertow.jacobian.choices import chosen_otherwise
+from undertow.jacobian.choices import Ties, chosen_otherwise, tie
 
 __all__ = ["Noise"]
 
@@ -45,6 +45,7 @@ as p is, and so is the normal distribution function far below zero."""
 class Noise:
     """Tensors moved entry by entry by a few roundings of their own precision, ``dtype`` or a ``coarser`` one.
 
+    Whether numbers that are chosen from tie is told to ``ties``, where somebody asks.
     What is too small for its relative precision is set to zero: float32 has none below about 10⁻³⁸, and a result
     that depends on such a number is one that rounding decides.
 
@@ -55,9 +56,15 @@ class Noise:
     """
 
     def __init__(
-        self, dtype: torch.dtype, device: torch.device, *, seed: int = 0, coarser: torch.dtype | None = None
+        self,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        seed: int = 0,
+        coarser: torch.dtype | None = None,
+        ties: Ties | None = None,
     ) -> None:
-        self.dtypes, self.device = (dtype, coarser), device
+        self.dtypes, self.device, self.ties = (dtype, coarser), device, ties
         self.upwards = seed % 2 == 1  # which of two that tie is chosen
         self._offsets = random.Random(seed)
 
@@ -122,6 +129,9 @@ class _Perturbing(EveryOperation):  # type: ignore[no-untyped-call]
     def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, exact: bool) -> Any:
         if exact:
             return func(*args, **kwargs)
+        ties = self.noise.ties
+        if ties is not None and not ties.seen:
+            ties.seen = tie(func, args, kwargs)
         found: Any = chosen_otherwise(func, args, kwargs, upwards=self.noise.upwards) or func(*args, **kwargs)
         name = func.__name__.split(".")[0]
         if name in _UNTOUCHED and not self._is_rounded(found):

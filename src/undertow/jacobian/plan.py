@@ -225,7 +225,7 @@ class Plan:
             samples.perturbed,
             like=like,
             decided=samples.decided,
-            chooses=samples.chooses,
+            ties=samples.ties,
             risk=_ROUNDING_SHARE * self.risk,
             negligible=_NEGLIGIBLE * min(self.rtol, _EXACT),
             hopeless=_HOPELESS * self.rtol,
