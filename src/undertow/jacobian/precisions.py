@@ -33,7 +33,8 @@ class Precisions:
 
     ``perturbed`` takes the number of the draw of noise. ``better`` is None where there is nothing more precise.
     ``decided`` says that values are in float64, whatever products are in: no rounding is likely to switch a ReLU.
-    ``ties`` hears of the first draw whether there are maxima, or other choices between numbers, that tie.
+    ``ties`` hears of the first draw whether there are maxima, or other choices between numbers, that tie. ``runs``
+    says of each sample to which of several runs that share their products it belongs.
     """
 
     given: JacobianOperator
@@ -41,6 +42,7 @@ class Precisions:
     better: Callable[[Tensor], Precisions] | None
     decided: bool = False
     ties: Ties | None = None
+    runs: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class NetworkSamples:
     """Samples of one network, or of a part of one whose input ``x`` the parts ``before`` it make of ``origin``.
 
     What is a part's input in another arithmetic is computed in that arithmetic from the beginning. ``products`` is the
-    precision of products, where it is not that of values.
+    precision of products, where it is not that of values. With ``runs``, the number of a run for every sample, the
+    same samples follow one another once for each of several measurements that share their products.
     """
 
     f: Network
@@ -57,6 +60,7 @@ class NetworkSamples:
     before: tuple[Network, ...] = ()
     origin: Tensor | None = None
     products: torch.dtype | None = None
+    runs: Tensor | None = None
 
     @classmethod
     def behind(
@@ -87,7 +91,8 @@ class NetworkSamples:
         origin = self._source.to(device).double()
         with Promoting() as mode:
             _through([rows_of(each, slice(0, 1)) for each in (*before, double)], origin[:1], nullcontext)
-        return NetworkSamples.behind(double, before, origin, Promoting if mode.needed else nullcontext)
+        found = NetworkSamples.behind(double, before, origin, Promoting if mode.needed else nullcontext)
+        return replace(found, runs=None if self.runs is None else self.runs.to(device))
 
     @cached_property
     def _better(self) -> NetworkSamples:
@@ -160,7 +165,9 @@ class NetworkSamples:
         perturbed = partial(self._perturbed, operator, chosen, ties)
         decided = x.dtype is torch.float64
         finest = decided and self.products is None
-        return Precisions(operator, perturbed, None if finest else better, decided=decided, ties=ties)
+        runs = None if self.runs is None else self.runs[chosen]
+        found = Precisions(operator, perturbed, None if finest else better, decided=decided, ties=ties)
+        return replace(found, runs=runs)
 
     @property
     def double(self) -> NetworkSamples:
