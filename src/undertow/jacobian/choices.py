@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["Ties", "chosen_otherwise", "tie"]
+__all__ = ["Ties", "chooses", "chosen_otherwise", "tie"]
 
 _POOLS = {
     "max_pool2d_with_indices": 2,
@@ -35,6 +35,15 @@ class Ties:
     seen: bool = False
 
 
+def chooses(func: Any) -> bool:
+    """Whether an operation takes one of several numbers.
+
+    >>> chooses(torch.ops.aten.amax.default), chooses(torch.ops.aten.relu.default)
+    (True, False)
+    """
+    return _name(func) in (*_POOLS, *_ALONG_AN_AXIS, *_EVENLY)
+
+
 def tie(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether ``func`` chooses between numbers of which some may tie: by their places, another would be chosen.
 
@@ -45,7 +54,7 @@ def tie(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     >>> [tie(pool, (torch.tensor([[[1.0, second]]]), [1, 2]), {}) for second in (1.0, 1.1)]
     [True, False]
     """
-    if _name(func) not in (*_POOLS, *_ALONG_AN_AXIS, *_EVENLY):
+    if not chooses(func):
         return False
     up, down = (chosen_otherwise(func, args, kwargs, upwards=each, reach=_NEAR) for each in (True, False))
     return up is None or down is None or not torch.equal(up[1], down[1])
