@@ -95,11 +95,11 @@ def _tilted(given: Tensor, reach: float) -> Tensor:
     for axis, step in zip(range(min(given.dim() - 1, len(_STEPS)) or 1), _STEPS, strict=False):
         places = torch.arange(given.shape[-1 - axis], dtype=torch.float64, device=given.device)
         slope = slope + (places * step).view(-1, *[1] * axis)
-    share = (reach * (slope.remainder(1.0) - 0.5)).to(given.dtype)
-    size = _TILTS[given.dtype] * torch.finfo(given.dtype).eps
+    numbers = torch.finfo(given.dtype)
+    share = (reach * _TILTS[given.dtype] * numbers.eps * (slope.remainder(1.0) - 0.5)).to(given.dtype)
     # Infinities, as of masks, stay what they are. Zeros that tie are mostly ReLUs at rest, whose slope is taken to be
     # autograd's too; told apart, every head behind a ReLU and before its max-pooling would be one without a bound.
-    return torch.where(given.isfinite(), given + size * given.abs() * share, given)
+    return torch.addcmul(given, given.abs().clamp_(max=numbers.max), share)
 
 
 def _argument(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:

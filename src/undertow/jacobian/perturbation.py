@@ -148,10 +148,12 @@ class _Perturbing(EveryOperation):  # type: ignore[no-untyped-call]
         return type(found)(self._moved(each, memory, args) for each, memory in returns)
 
     def _chosen(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, ...] | None:
-        """What an operation gives that chooses between numbers, where these are told apart if they tie."""
+        """What an operation gives where numbers that it chooses from are told apart; None where none tie."""
         ties = self.noise.ties
         if ties is not None and not ties.seen:
             ties.seen = tie(func, args, kwargs)
+            if not ties.seen:
+                return None
         return chosen_otherwise(func, args, kwargs, upwards=self.noise.upwards)
 
     def _is_rounded(self, result: Any) -> bool:
