@@ -95,7 +95,7 @@ def _together(
         products=samples.products,
         runs=which.to(samples.x.device),
     )
-    norms = norms_at(every, **{**options, "chunk": len(index)})
+    norms = norms_at(every, **options)
     parts = (slice(place * count, (place + 1) * count) for place in range(len(names)))
     return [norms.part(part, good=Status.CONVERGED) for part in parts]
 
