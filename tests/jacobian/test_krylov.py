@@ -32,7 +32,7 @@ def test_the_basis_stays_orthonormal_long_after_convergence() -> None:
     operator = LayeredOperator((Factor(_spiked(150, 0)),), (None,), (1,))
     start = torch.randn(1, 150, generator=torch.Generator().manual_seed(1))
     run = _Run(operator, start, None, 1e-12, 60, 1e-6, False)
-    run.next_check = 60  # no stopping before
+    run.next_looks = [60]  # no stopping before
     while run.advance():
         pass
     basis = run.basis[0, :60].double()

@@ -1,8 +1,9 @@
-"""Lean derivatives of convolutions and batch norm are those that autograd takes, product by product."""
+"""Lean derivatives of convolutions and normalisations are those that autograd takes, product by product."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -46,7 +47,19 @@ _LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "one axis": (lambda: nn.Conv1d(2, 4, 5, stride=3), (2, 23)),
     "three axes": (lambda: nn.Conv3d(2, 3, 2), (2, 4, 5, 4)),
     "reflected": (lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), (3, 6, 6)),
-    "padding by name": (lambda: nn.Conv2d(3, 4, 3, padding="same"), (3, 6, 6)),
+    "padding by name": (lambda: nn.Conv2d(3, 4, (3, 5), padding="same"), (3, 6, 6)),
+    "more padding on one side": (lambda: nn.Conv2d(3, 4, 4, padding="same"), (3, 6, 6)),
+    "padding by name, spread": (lambda: nn.Conv1d(3, 4, 3, padding="same", dilation=2), (3, 9)),
+    "no padding, by name": (lambda: nn.Conv1d(3, 4, 3, stride=2, padding="valid"), (3, 9)),
+    "over the last axis": (lambda: _moved(nn.LayerNorm(5)), (4, 5)),
+    "over two axes without weights": (lambda: nn.LayerNorm((4, 5), elementwise_affine=False), (2, 4, 5)),
+    "a scale alone": (lambda: _moved(nn.LayerNorm(5, bias=False)), (5,)),
+    "between layers, then in place": (
+        lambda: nn.Sequential(
+            nn.Linear(5, 7), _moved(nn.LayerNorm(7)), nn.ReLU(inplace=True), nn.Linear(7, 4)
+        ),
+        (5,),
+    ),
     "a mean and a scale": (lambda: _moved(nn.BatchNorm2d(5)), (5, 4, 4)),
     "without a weight": (lambda: _moved(nn.BatchNorm1d(5, affine=False)), (5,)),
     "without statistics": (lambda: nn.Sequential(nn.InstanceNorm2d(3), nn.Conv2d(3, 4, 3)), (3, 6, 6)),
@@ -127,7 +140,8 @@ def test_products_of_matrices_are_those_of_convolutions(
         "many channels",
         "groups",
         "depthwise",
-        "padding by name",
+        "more padding on one side",
+        "over two axes without weights",
         "a mean and a scale",
     )
 
@@ -176,3 +190,36 @@ def test_training_mode_is_left_to_autograd() -> None:
     with LeanDerivatives():
         value = layer(x)
     assert "Scaled" not in type(value.grad_fn).__name__
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Conv2d(3, 4, 3, padding="same"), nn.LayerNorm(6)], ids=["same", "layer norm"]
+)
+def test_no_rule_of_autograds_is_differentiated(layer: nn.Module) -> None:
+    """Which gives the same, and takes several times as long."""
+    x = torch.randn(2, 3, 6, 6, requires_grad=True)
+    with LeanDerivatives():
+        value = layer(x)
+    pulled = torch.autograd.grad(value, x, torch.ones_like(value, requires_grad=True), create_graph=True)[0]
+    assert {type(each.grad_fn).__name__ for each in (value, pulled)} <= {
+        "_ConvolvedBackward",
+        "_PulledBackBackward",
+        "_NormalisedBackward",
+    }
+
+
+def test_what_layer_norm_was_given_must_not_change_afterwards() -> None:
+    """Its derivative is taken where it was computed; autograd says so, with or without lean derivatives."""
+
+    def f(x: Tensor) -> Tensor:
+        y = 2 * x
+        found = functional.layer_norm(y, (5,))
+        y += 1
+        return found
+
+    for derivatives in (LeanDerivatives, nullcontext):
+        x = torch.randn(2, 5, requires_grad=True)
+        with derivatives():
+            value = f(x)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            value.sum().backward()

@@ -15,6 +15,7 @@ from undertow.core.errors import InputError, ModelError
 from undertow.core.status import Status
 from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.norms import matrix_norm
+from undertow.jacobian.operator import AutogradOperator
 
 from ..model_cases import CASES, Case, dense_jacobians, dense_norms
 
@@ -273,6 +274,16 @@ def test_layers_without_second_derivative_fall_back_to_forward_mode() -> None:
     found = ut.jacobian_norms(Cube.apply, x)
     assert found.method == "krylov"
     torch.testing.assert_close(found.value, 3 * x.square().amax(1).double(), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("scale", [1e-35, 1e-22, 1.0, 1e22])
+def test_small_and_large_numbers_do_not_make_a_second_derivative_missing(scale: float) -> None:
+    """Forward mode passes through the whole network for every product: six times as long."""
+    x = torch.randn(3, 40, generator=torch.Generator().manual_seed(0))
+    operator = AutogradOperator(lambda z: scale * z.tanh(), x)
+    image = operator.jvp(torch.ones(3, 40))
+    assert operator._forward_mode is False
+    torch.testing.assert_close(image / scale, 1 - x.tanh().square())
 
 
 @pytest.mark.parametrize(("size", "bump"), [(100, 2e-5), (1000, 1e-4), (3072, 5e-4)])

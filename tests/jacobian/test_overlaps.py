@@ -48,7 +48,7 @@ def _run(values: Tensor, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch, *,
     monkeypatch.setattr(Overlaps, "passes", passes)
     start = torch.randn(1, SIZE, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(dtype)
     run = _Run(_operator(values, dtype), start, None, 1e-12, STEPS, 1e-6, False)
-    run.next_check = STEPS  # no stopping before
+    run.next_looks = [STEPS]  # no stopping before
     while run.advance():
         pass
     monkeypatch.undo()
@@ -100,7 +100,7 @@ def test_whatever_rounding_does_the_bounds_cover_it(
         values = torch.rand(size, generator=generator, dtype=torch.float64)
         start = torch.randn(1, size, generator=generator, dtype=torch.float64).to(dtype)
         run = _Run(_operator(values, dtype, seed=seed), start, None, 1e-12, size, 1e-6, False)
-        run.next_check = size
+        run.next_looks = [size]
         while run.advance():
             pass
         basis = run.basis[0].double()
@@ -118,7 +118,7 @@ def test_without_reorthogonalising_the_basis_would_be_lost(monkeypatch: pytest.M
     monkeypatch.setattr(Overlaps, "passes", lambda *_, **__: 0)
     start = torch.randn(1, SIZE, generator=torch.Generator().manual_seed(1))
     run = _Run(_operator(SPECTRA["two above the rest"](), torch.float32), start, None, 1e-12, 40, 1e-6, False)
-    run.next_check = 40
+    run.next_looks = [40]
     while run.advance():
         pass
     basis = run.basis[0, :40].double()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from torch import Tensor, nn
 import undertow as ut
 from tests.model_cases import dense_norms
 from undertow.core.status import Status
-from undertow.jacobian.choices import chosen_otherwise
+from undertow.jacobian.choices import chosen_otherwise, tie
+from undertow.jacobian.precisions import NetworkSamples
 
 
 class Along(nn.Module):
@@ -109,6 +111,107 @@ def test_zeros_have_the_slope_that_autograd_gives_them() -> None:
     x = torch.randn(8, 1, 6, 6)
     assert bool((net[:3](x) == 0).any())
     assert ut.seam_profile(net, x, seams=["1"]).status.ok
+
+
+def _convolutions(generator: torch.Generator) -> nn.Sequential:
+    """Most weights in convolutions, so that float32 samples have values in float64; more outputs than a Gram matrix."""
+    net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 24, 3), nn.Flatten())
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) / 3)
+    return net.eval()
+
+
+def _draws(net: nn.Module, x: Tensor, **options: Any) -> tuple[list[int], ut.JacobianNorms]:
+    """Which draws of noise a measurement looked at."""
+    draws: list[int] = []
+    moved = NetworkSamples._moved
+
+    def noting(self: NetworkSamples, chosen: Tensor, draw: int, *others: Any) -> Any:
+        draws.append(draw)
+        return moved(self, chosen, draw, *others)
+
+    with mock.patch.object(NetworkSamples, "_moved", noting):
+        return draws, ut.jacobian_norms(net, x, **options)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_second_draw_is_taken_where_numbers_tie_and_nowhere_else(dtype: torch.dtype) -> None:
+    """Windows of zeros behind a ReLU, which are everywhere, have one slope and do not count."""
+    generator = torch.Generator().manual_seed(0)
+    net = _convolutions(generator).to(dtype)
+    x = torch.rand(3, 1, 10, 10, generator=generator).to(dtype)
+    hidden = net[:2](x)
+    assert bool((nn.functional.max_pool2d(hidden, 2) == 0).any())
+    draws, found = _draws(net, x, method="krylov")
+    assert draws == [0]
+    assert found.status is Status.CONVERGED
+    assert bool(((found.value - dense_norms(net, x)).abs() <= found.error).all())
+    x[1] = 0.5
+    draws, found = _draws(net, x, method="krylov")
+    assert draws[:2] == [0, 1]
+    assert found.converged.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ties_are_seen_where_values_are_in_float64_and_products_are_not(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    net = _convolutions(generator)
+    x = torch.rand(1, 1, 10, 10, generator=generator)
+    x[..., 2:8] = 0.3
+    found = ut.jacobian_norms(net, x, method="krylov")
+    precise = net.double()
+    for _ in range(3):
+        beside = x.double() + 1e-9 * torch.randn(x.shape, generator=generator, dtype=torch.float64)
+        assert abs(found.value - dense_norms(precise, beside)) <= found.error
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_one_window_of_two_of_which_the_first_draw_takes_what_the_network_took(dtype: torch.dtype) -> None:
+    """Noise of the first draw shows nothing then: it is the second one that does, if it is asked."""
+    net = nn.Sequential(nn.Conv2d(1, 1, 3), nn.MaxPool2d((1, 2)), nn.Conv2d(1, 70, 1), nn.Flatten())
+    with torch.no_grad():
+        for index, parameter in enumerate(net.parameters()):
+            parameter.copy_(torch.linspace(1, 2 + index, parameter.numel()).view_as(parameter))
+    net, x = net.to(dtype).eval(), torch.ones(1, 1, 3, 4, dtype=dtype)
+    x[..., 1, :] = 0.5
+    assert bool((net[0](x).flatten().diff() == 0).all())
+    draws, found = _draws(net, x, method="krylov")
+    assert 1 in draws
+    assert found.status is Status.ROUNDING
+    precise, generator = net.double(), torch.Generator().manual_seed(0)
+    for _ in range(4):
+        beside = x.double() + 1e-9 * torch.randn(x.shape, generator=generator, dtype=torch.float64)
+        assert abs(found.value - dense_norms(precise, beside)) <= found.error
+
+
+def test_where_no_more_than_two_outputs_are_compared_all_draws_are_taken_anyway() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 2)).double()
+    calls: list[object] = []
+    net.register_forward_hook(lambda *_: calls.append(None))
+    ut.jacobian_norms(net, torch.rand(3, 1, 6, 6, dtype=torch.float64))
+    plain = nn.Sequential(nn.Conv2d(1, 4, 3, stride=2), nn.Tanh(), nn.Flatten(), nn.Linear(16, 2)).double()
+    others: list[object] = []
+    plain.register_forward_hook(lambda *_: others.append(None))
+    ut.jacobian_norms(plain, torch.rand(3, 1, 6, 6, dtype=torch.float64))
+    assert len(calls) == len(others)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_numbers_tie_if_they_differ_by_roundings_and_are_not_zero(dtype: torch.dtype) -> None:
+    pool, rounding = torch.ops.aten.max_pool2d_with_indices.default, torch.finfo(dtype).eps
+
+    def ties(*numbers: float) -> bool:
+        return tie(pool, (torch.tensor([[numbers]], dtype=dtype), [1, len(numbers)]), {})
+
+    assert ties(1.0, 1.0)
+    assert ties(1.0, 1.0 + 4 * rounding)
+    assert ties(0.2, -3.0, 0.2)
+    assert not ties(0.0, 0.0, -1.0)
+    assert not ties(1.0, 1.1)
+    assert not ties(1.0, 1.1, 1.0)  # what is behind does not matter
+    assert tie(torch.ops.aten.amax.default, (torch.ones(2, dtype=dtype),), {})  # gives no places
+    assert not tie(torch.ops.aten.relu.default, (torch.ones(2, dtype=dtype),), {})
 
 
 @pytest.mark.parametrize(

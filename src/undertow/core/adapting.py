@@ -94,7 +94,7 @@ class Adapted(Enclosing):
         if self.entry is None:
             output = self.net(value, **extras)
         else:
-            module, calls = dict(self.net.named_modules())[self.entry.name], itertools.count()
+            module, calls = self.net.get_submodule(self.entry.name), itertools.count()
             place = self.entry.call  # a decoder may look its own tokens up in the same embedding
             hook = module.register_forward_hook(lambda *_: value if next(calls) == place else None)
             try:

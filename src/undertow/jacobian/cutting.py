@@ -20,13 +20,13 @@ from undertow.jacobian.seam_checks import check_seam
 from undertow.jacobian.skipping import outputs_before, skipped
 from undertow.jacobian.trace import leave_no_trace
 
-__all__ = ["Part", "chain", "split"]
+__all__ = ["Part", "Reached", "chain", "split", "tails"]
 
 
-class _Reached(Exception):  # noqa: N818  (control flow, not an error)
-    """Raised inside a forward pass to end it at a seam, by the part that ends there."""
+class Reached(Exception):  # noqa: N818  (control flow, not an error)
+    """Raised inside a forward pass to end it at a seam, by the module that ends it there."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: nn.Module) -> None:
         super().__init__()
         self.part = part
 
@@ -58,7 +58,7 @@ class Part(Enclosing):
             source = value
         else:
             source = self._memory.expand(len(value), like=value)
-        modules = dict(innermost(self.net).named_modules())
+        inner = innermost(self.net)
         found: list[Tensor] = []
         begun = self.begin is None
 
@@ -76,18 +76,18 @@ class Part(Enclosing):
             if tensor is None:
                 raise SeamError(f"{self.end!r} returns no tensor: cut at a module that does.")
             found.append(tensor)
-            raise _Reached(self)
+            raise Reached(self)
 
         hooks = []
         try:
             if self.begin is not None:
-                hooks.append(modules[self.begin].register_forward_hook(replace))
+                hooks.append(inner.get_submodule(self.begin).register_forward_hook(replace))
             if self.end is not None:
-                hooks.append(modules[self.end].register_forward_hook(stop))
+                hooks.append(inner.get_submodule(self.end).register_forward_hook(stop))
             try:
                 with self._short(source):
                     output = self.net(source)
-            except _Reached as reached:
+            except Reached as reached:
                 if reached.part is not self:
                     raise  # it ends a part that this one is within
                 return found[0]
@@ -216,6 +216,21 @@ def chain(
     memory = _Memory(x)
     bounds = [None, *names, None]
     return tuple(Part(net, begin, end, memory) for begin, end in itertools.pairwise(bounds))
+
+
+def tails(net: nn.Module, names: Sequence[str]) -> list[nn.Module]:
+    """The tail before each of several seams that are known to cut ``net``, with that network's own modules.
+
+    >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    >>> [len(tail) for tail in tails(net, ["0", "1"])]
+    [1, 2]
+    """
+    memory = _Memory(None)
+    cuts = (_sequential_slices(net, [name]) for name in names)
+    return [
+        Part(net, None, name, memory) if cut is None else cut[0]
+        for name, cut in zip(names, cuts, strict=True)
+    ]
 
 
 def _sequential_slices(net: nn.Module, names: Sequence[str]) -> tuple[nn.Module, ...] | None:

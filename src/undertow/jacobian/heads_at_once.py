@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from undertow.core.enclosing import innermost, rows_of
 from undertow.core.outputs import first_tensor, with_first_tensor
 from undertow.core.status import Status
-from undertow.jacobian.choices import chooses
+from undertow.jacobian.choices import Ties
 from undertow.jacobian.layered import scaled_gram
 from undertow.jacobian.lean_derivatives import LeanDerivatives
 from undertow.jacobian.memory import chunk_size, default_budget, filled_up, graph_bytes, in_chunks
@@ -97,11 +97,6 @@ class _Heads:
         return _HeadsAt(self, index, self.x[index], self.arithmetic)
 
     @cached_property
-    def chooses(self) -> bool:
-        with self.arithmetic():
-            return chooses(rows_of(self.net, slice(0, 1)), self.x[:1])
-
-    @cached_property
     def double(self) -> _Heads:
         net = cast(nn.Module, double_of(self.net)).to(self.x.device)
         x = self.x.double()
@@ -124,6 +119,7 @@ class _HeadsAt:
     value: Tensor = field(init=False)
     places: list[Tensor] = field(init=False)
     _moved: dict[tuple[int, int], list[Tensor]] = field(default_factory=dict)
+    _ties: Ties = field(default_factory=Ties)
 
     def __post_init__(self) -> None:
         leaf = self.x.detach().clone().requires_grad_()
@@ -182,9 +178,7 @@ class _HeadsAt:
 
     def precisions(self, place: int) -> Precisions:
         """What a plan needs of one head; what the heads share is computed once, and float64 for all of them."""
-        return Precisions(
-            self.operator(place), partial(self._perturbed, place), None, chooses=self.heads.chooses
-        )
+        return Precisions(self.operator(place), partial(self._perturbed, place), None, ties=self._ties)
 
     def _perturbed(self, place: int, draw: int) -> Pullback:
         """Jᵀv with noise, of the samples in another order; the vectors are the same ones for every head."""
@@ -203,7 +197,8 @@ class _HeadsAt:
     def _noisy(self, draw: int) -> tuple[Tensor, _HeadsAt]:
         known: dict[int, tuple[Tensor, _HeadsAt]] = self.__dict__.setdefault("_noise", {})
         if draw not in known:
-            noise = Noise(self.x.dtype, self.x.device, seed=draw)
+            ties = self._ties if draw == 0 else None
+            noise = Noise(self.x.dtype, self.x.device, seed=draw, ties=ties)
             order = torch.randperm(len(self.x), generator=torch.Generator().manual_seed(0)).to(self.x.device)
             given = self.arithmetic  # not ``self``, which keeps the result: nothing of the two would be freed
 

@@ -35,6 +35,7 @@ def golub_kahan(
     most: Tensor | None = None,
     rounding: Tensor | None = None,
     replaceable: bool = False,
+    runs: Tensor | None = None,
 ) -> Krylov:
     """Largest singular values from ``start``, (N, small side), each sample until its own bound is met.
 
@@ -55,8 +56,10 @@ def golub_kahan(
     bound.
     ``rounding`` is the part of each sample's tolerance, at most half of it, that is already spent. Samples that it will
     not be enough for leave with NaN too if they are ``replaceable``, by a run in float64.
+    ``runs`` numbers runs that share their products: of each sample, whose. Samples are looked at when those of their
+    own run are, so that what is found does not depend on the others.
     """
-    run = _Run(operator, start, warm, rtol, max_steps, risk, keep_vectors, most, rounding, replaceable)
+    run = _Run(operator, start, warm, rtol, max_steps, risk, keep_vectors, most, rounding, replaceable, runs)
     while run.advance():
         pass
     return run.found.result()
@@ -75,6 +78,7 @@ class _Run:
         most: Tensor | None = None,
         rounding: Tensor | None = None,
         replaceable: bool = False,
+        runs: Tensor | None = None,
     ) -> None:
         count, self.dimension = start.shape
         self.rtol = rtol
@@ -100,8 +104,10 @@ class _Run:
         self.rounding = torch.zeros_like(self.most) if rounding is None else rounding
         self.overlaps = Overlaps(count, self.dimension, dtype=start.dtype, device=start.device)
         self.step = 0
+        self.runs = torch.zeros(count, dtype=torch.int64, device=start.device) if runs is None else runs
         # A random start can promise nothing within a few steps.
-        self.next_check = min(10 if self.warm else 12, self.max_steps)
+        first_look = min(10 if self.warm else 12, self.max_steps)
+        self.next_looks = [first_look] * (1 if runs is None else int(runs.max()) + 1)
         self.active = torch.arange(count, device=start.device)
         self.wanted = self.active  # places in the batch of those that have not converged
         self.found = Findings(start, keep_vectors=keep_vectors)
@@ -130,7 +136,7 @@ class _Run:
         last = self.step >= self.max_steps
         if not last:
             self._append(onward.mul_(inverse_or_zero(off)[:, None]))
-        if last or self.step >= self.next_check:
+        if last or self.step >= min(self.next_looks):
             self._check(last)
         return len(self.active) > 0
 
@@ -167,37 +173,44 @@ class _Run:
 
     def _check(self, last: bool) -> None:
         """What is known by now of every active sample; those whose bound is met leave, and those that broke down."""
-        broken = self._break_down()
+        broken, due = self._break_down(), self._due(last)
         off = self.off[:, : self.step]
         matrix = tridiagonal.LanczosMatrix(self.diagonal[:, : self.step], off)
         # Where the space is all of it nothing else bounds what the search for θ leaves.
         ritz = matrix.ritz(rtol=self.rtol if self.step < self.dimension else 1e-12)
-        broken |= self._hopeless(ritz)
+        broken |= self._hopeless(ritz, due)
         tolerance = self._tolerance(ritz)
         reach = tolerance * (_WARM_SLACK if self.warm else 1.0)
         log_p = matrix.log_polynomial(ritz * (1 + reach) ** 2)
         closed = (off == 0).any(1)
         bounded = closed | (log_p >= self.log_target)
         good = self.found.converged[self.active] | broken  # those that only wait to be taken out
-        candidates = ((bounded | last) & ~good).nonzero()[:, 0]
+        candidates = ((bounded | last) & ~good & due).nonzero()[:, 0]
         if len(candidates) > 0:
             good[candidates] = self._settle(candidates, matrix, ritz, tolerance, closed, bounded, last)
         if last:
             self.active = self.active[:0]
         else:
-            self._schedule(log_p[~good], bounded[~good])
+            for run, look in enumerate(self.next_looks):
+                if look <= self.step:
+                    waiting = ~good if len(self.next_looks) == 1 else ~good & (self.runs == run)
+                    self.next_looks[run] = self._next_look(log_p[waiting], bounded[waiting])
             self._drop(good)
+
+    def _due(self, last: bool) -> Tensor:
+        """Which samples are looked at now."""
+        due = [last or look <= self.step for look in self.next_looks]
+        return torch.tensor(due, device=self.runs.device)[self.runs]
 
     def _tolerance(self, ritz: Tensor) -> Tensor:
         """What rounding leaves of the relative tolerance of every active sample."""
         spent = self.rounding * self.gram.units(self.most) * inverse_or_zero(ritz.clamp_min(0).sqrt())
         return (self.rtol - spent).clamp_min(self.rtol / 2)
 
-    def _hopeless(self, ritz: Tensor) -> Tensor:
+    def _hopeless(self, ritz: Tensor, due: Tensor) -> Tensor:
         """Which samples need float64, by the norm found so far: should it still grow twofold, nothing is lost."""
-        hopeless = self.replaceable & (
-            (self.rounding * self.gram.units(self.most)).square() > self.rtol**2 * ritz
-        )
+        spent = (self.rounding * self.gram.units(self.most)).square()
+        hopeless = self.replaceable & due & (spent > self.rtol**2 * ritz)
         self.found.value[self.active[hopeless]] = math.nan
         return hopeless
 
@@ -254,14 +267,14 @@ class _Run:
             found.vectors[index] = torch.bmm(coordinates[:, None, :], basis)[:, 0]
         return good
 
-    def _schedule(self, log_p: Tensor, bounded: Tensor) -> None:
-        """The next check, where the slower half should be done: log p_k grows in proportion to the steps."""
+    def _next_look(self, log_p: Tensor, bounded: Tensor) -> int:
+        """The step where the slower half of a run should be done: log p_k grows in proportion to the steps."""
         if len(log_p) == 0:
-            return
+            return self.max_steps
         waiting = torch.where(bounded, 1.2, self.log_target / log_p.clamp_min(0.1))
         factor = float(waiting.clamp(1.0, 1.4).median())
         pause = 4 if self.gram.slow_to_resize else 2  # a look takes a GPU as long as a few steps
-        self.next_check = min(max(self.step + pause, math.ceil(self.step * factor)), self.max_steps)
+        return min(max(self.step + pause, math.ceil(self.step * factor)), self.max_steps)
 
     def _drop(self, good: Tensor) -> None:
         """Take finished samples out of the batch, once that pays for the copy, or for another size of batch."""
@@ -277,4 +290,4 @@ class _Run:
             self.gram.take(index)
             self.basis = self.basis[index]
             self.diagonal, self.off, self.largest = self.diagonal[index], self.off[index], self.largest[index]
-            self.most, self.rounding = self.most[index], self.rounding[index]
+            self.most, self.rounding, self.runs = self.most[index], self.rounding[index], self.runs[index]

@@ -1,10 +1,12 @@
-"""Convolutions and batch norm in eval mode, with derivatives in the input and nothing else.
+"""Layers with derivatives in the input and nothing else: convolutions, batch norm in eval mode, layer norm.
 
 A Lanczos run takes dozens of products with J and Jᵀ. Where J u comes from differentiating Jᵀv once more, autograd's
 rule for convolutions computes the weights' share too, whoever asks, which takes as long again, and on the CPU in
 float64 three times as long; its rule for batch norm has twenty terms, of which eval mode leaves one. Here
 
     y = W ∗ x + b,   Jᵀv = Wᵀ ∗ v,   J u = W ∗ u,      and   y = s x + t,   Jᵀv = s v,   J u = s u.
+
+Layer norm is in :mod:`undertow.jacobian.lean_layer_norm`.
 
 With ``products`` these are computed in a lower precision than the network's values: where a rounding of float32
 switches ReLUs, values in float64 switch them rightly, and products in float32 are as good as before, in a third of the
@@ -28,6 +30,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from undertow.core.patches import MatrixConvolution
+from undertow.jacobian.lean_layer_norm import layer_norm
 
 __all__ = ["LeanDerivatives"]
 
@@ -65,6 +68,8 @@ class LeanDerivatives(TorchFunctionMode):
             return _convolved(value, *args, dimensions=_CONVOLUTIONS[func], products=self._products, **kwargs)
         if func is functional.batch_norm:
             return _normalised(value, *args, **kwargs)
+        if func is functional.layer_norm:
+            return _layer_normalised(value, *args, **kwargs)
         return value()
 
 
@@ -82,20 +87,39 @@ def _convolved(
     products: torch.dtype | None,
 ) -> Tensor:
     """The value with lean derivatives, unless the call is one of the rare kinds that are left to autograd."""
-    if isinstance(padding, str) or input.dim() != dimensions + 2 or _left_to_autograd(input, weight, bias):
+    spread = _each(dilation, dimensions)
+    margins = _margins(padding, weight.shape[2:], spread)
+    if margins is None or input.dim() != dimensions + 2 or _left_to_autograd(input, weight, bias):
         return value()
-    each = (_each(stride, dimensions), _each(padding, dimensions), _each(dilation, dimensions))
+    each = (_each(stride, dimensions), margins, spread)
     kernel = weight.detach() if products is None else weight.detach().to(products)
     layer: _Convolution | MatrixConvolution
     layer = _Convolution(kernel, *each, groups, tuple(input.shape), input.stride())
     if _by_matrices(input, groups, each[2]):
-        steps, margins = ((first, second) for first, second in each[:2])
-        layer = MatrixConvolution(kernel, steps, margins, (input.shape[2], input.shape[3]))
+        steps, zeros = ((first, second) for first, second in each[:2])
+        layer = MatrixConvolution(kernel, steps, zeros, (input.shape[2], input.shape[3]))
         if products is None:
             value = partial(_shifted, layer, input, bias)
     taken = layer if products is None else _Coarser(layer, products)
     found: Tensor = _Convolved.apply(input, value, taken)  # type: ignore[no-untyped-call]
     return found
+
+
+def _margins(
+    padding: str | int | Sequence[int], kernel: Sequence[int], dilation: Sequence[int]
+) -> list[int] | None:
+    """Zeros on either side; None where there is one more on one side than on the other.
+
+    >>> _margins("same", (3, 5), (1, 2)), _margins("valid", (3,), (1,)), _margins("same", (4,), (1,))
+    ([1, 4], [0], None)
+    """
+    if not isinstance(padding, str):
+        return _each(padding, len(kernel))
+    more = [
+        0 if padding == "valid" else spread * (size - 1)
+        for size, spread in zip(kernel, dilation, strict=True)
+    ]
+    return None if any(each % 2 for each in more) else [each // 2 for each in more]
 
 
 def _by_matrices(input: Tensor, groups: int, dilation: list[int]) -> bool:
@@ -145,6 +169,19 @@ def _normalised(
         scale = scale.to(input.dtype).view(-1, *[1] * (input.dim() - 2))
     found: Tensor = _Scaled.apply(input, value, scale)  # type: ignore[no-untyped-call]
     return found
+
+
+def _layer_normalised(
+    value: Callable[[], Tensor],
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    if _left_to_autograd(input, weight, bias):
+        return value()
+    return layer_norm(input, list(normalized_shape), weight, bias, eps)
 
 
 @dataclass(frozen=True)

@@ -99,17 +99,24 @@ def norms_at(
     memory_budget: int | None = None,
     **options: Any,
 ) -> JacobianNorms:
-    """The norms at samples of a network that has been checked; options as in :func:`jacobian_norms`."""
+    """The norms at samples of a network that has been checked; options as in :func:`jacobian_norms`.
+
+    Where samples are those of several runs, each run has the starts and the risk that it would have alone.
+    """
     samples = samples.quickest.decided
     x = samples.x
     first = samples.at(slice(0, 1))
     few = first.given
-    plan = Plan.choose(few, len(x), **options)
+    repeats = 1 if samples.runs is None else int(samples.runs.max()) + 1
+    plan = Plan.choose(few, len(x) // repeats, **options)
     if few.constant:
         # A linear network: one Jacobian for all samples.
         return plan.measure(first, plan.starts(1, few, generator), None).expanded(len(x))
     warm = warm_vectors(start, len(x), min(few.in_size, few.out_size), few)
-    starts = plan.starts(len(x), few, generator)
+    starts = plan.starts(len(x) // repeats, few, generator)
+    if starts is not None and repeats > 1:
+        others = (plan.starts(len(x) // repeats, few, generator) for _ in range(repeats - 1))
+        starts = torch.cat([starts, *(each for each in others if each is not None)])
     if chunk is None:
         graph = 0 if samples.structured else 4 * graph_bytes(samples.f, x)
         budget = default_budget(x.device) if memory_budget is None else memory_budget

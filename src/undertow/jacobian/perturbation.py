@@ -13,7 +13,8 @@ one rounding short of 3 is 2 as soon as it becomes an integer again, in a networ
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,7 @@ import torch
 from torch import Tensor
 
 from undertow.core.every_operation import EveryOperation
-from undertow.jacobian.choices import chosen_otherwise
+from undertow.jacobian.choices import Ties, chooses, chosen_otherwise, tie
 
 __all__ = ["Noise"]
 
@@ -45,6 +46,7 @@ as p is, and so is the normal distribution function far below zero."""
 class Noise:
     """Tensors moved entry by entry by a few roundings of their own precision, ``dtype`` or a ``coarser`` one.
 
+    Whether numbers that are chosen from tie is told to ``ties``, where somebody asks.
     What is too small for its relative precision is set to zero: float32 has none below about 10⁻³⁸, and a result
     that depends on such a number is one that rounding decides.
 
@@ -55,9 +57,15 @@ class Noise:
     """
 
     def __init__(
-        self, dtype: torch.dtype, device: torch.device, *, seed: int = 0, coarser: torch.dtype | None = None
+        self,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        seed: int = 0,
+        coarser: torch.dtype | None = None,
+        ties: Ties | None = None,
     ) -> None:
-        self.dtypes, self.device = (dtype, coarser), device
+        self.dtypes, self.device, self.ties = (dtype, coarser), device, ties
         self.upwards = seed % 2 == 1  # which of two that tie is chosen
         self._offsets = random.Random(seed)
 
@@ -68,7 +76,7 @@ class Noise:
         """The tensor itself, moved: large ones are moved faster where they are."""
         if tensor.numel() == 0:
             return tensor
-        tiny = torch.finfo(tensor.dtype).tiny ** 0.8  # 10⁻³⁰ in float32, 10⁻²⁴⁶ in float64
+        tiny = _tiny(tensor.dtype)
         tensor.mul_(self._factors(tensor.numel(), tensor.dtype).view(tensor.shape))
         return torch.ops.aten.hardshrink.out(tensor, tiny, out=tensor)  # type: ignore[no-any-return]
 
@@ -91,6 +99,12 @@ class Noise:
 
 
 @cache
+def _tiny(dtype: torch.dtype) -> float:
+    """10⁻³⁰ in float32, 10⁻²⁴⁶ in float64."""
+    return float(torch.finfo(dtype).tiny ** 0.8)
+
+
+@cache
 def _factors(dtype: torch.dtype, device: torch.device) -> Tensor:
     """1 ± a few roundings, bounded away from 1: what one perturbation decides should not vanish by chance."""
     generator = torch.Generator().manual_seed(0)
@@ -108,48 +122,72 @@ class _Perturbing(EveryOperation):  # type: ignore[no-untyped-call]
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         exact = all(map(self._is_exact, _tensors((*args, *kwargs.values()))))
-        found = self._called(func, args, kwargs, exact=exact)
-        written = [*_tensors((found,))]
-        if func._schema.is_mutable:
-            written += _tensors((*args[:1], kwargs.get("out")))
-        memory = {each.untyped_storage().data_ptr() for each in written if _is_real(each)} - {0}
-        self._exact = self._exact | memory if exact else self._exact - memory
+        found = func(*args, **kwargs) if exact else self._called(func, args, kwargs)
+        if exact or self._exact:
+            written = [*_tensors((found,))]
+            if _known(func).mutable:
+                written += _tensors((*args[:1], kwargs.get("out")))
+            memory = {each.untyped_storage().data_ptr() for each in written if _is_real(each)} - {0}
+            self._exact = self._exact | memory if exact else self._exact - memory
         return found
 
     def _is_exact(self, tensor: Tensor) -> bool:
         return not _is_real(tensor) or tensor.untyped_storage().data_ptr() in self._exact
 
-    def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, exact: bool) -> Any:
-        if exact:
-            return func(*args, **kwargs)
-        found: Any = chosen_otherwise(func, args, kwargs, upwards=self.noise.upwards) or func(*args, **kwargs)
-        name = func.__name__.split(".")[0]
-        if name in _UNTOUCHED and not self._is_rounded(found):
+    def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        known = _known(func)
+        found: Any = self._chosen(func, args, kwargs) if known.chooses else None
+        found = func(*args, **kwargs) if found is None else found
+        if known.returns == (_VIEW,) or (known.name in _UNTOUCHED and not self._is_rounded(found)):
             return found
-        if name in _FUSED and found.dtype in self.noise.dtypes:
-            found = self.noise.beside(found, _FUSED[name](*args))
-        returns = func._schema.returns
-        taken = {each.untyped_storage().data_ptr() for each in args if isinstance(each, Tensor)}
-        if len(returns) == 1:
-            return self._moved(found, returns[0], taken)
-        return type(found)(self._moved(each, told, taken) for each, told in zip(found, returns, strict=True))
+        if known.name in _FUSED and found.dtype in self.noise.dtypes:
+            found = self.noise.beside(found, _FUSED[known.name](*args))
+        if len(known.returns) == 1:
+            return self._moved(found, known.returns[0], args)
+        returns = zip(found, known.returns, strict=True)
+        return type(found)(self._moved(each, memory, args) for each, memory in returns)
+
+    def _chosen(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, ...] | None:
+        """What an operation gives where numbers that it chooses from are told apart; None where none tie."""
+        ties = self.noise.ties
+        if ties is not None and not ties.seen:
+            ties.seen = tie(func, args, kwargs)
+            if not ties.seen:
+                return None
+        return chosen_otherwise(func, args, kwargs, upwards=self.noise.upwards)
 
     def _is_rounded(self, result: Any) -> bool:
         """Whether numbers have been rounded to the coarser precision on their way."""
         return isinstance(result, Tensor) and result.dtype is self.noise.dtypes[1]
 
-    def _moved(self, result: Any, told: Any, taken: Collection[int]) -> Any:
-        if not (isinstance(result, Tensor) and result.dtype in self.noise.dtypes):
-            return result
-        if told.alias_info is None:
-            # An operation may give back what it was given without saying so.
-            return (
-                self.noise(result)
-                if result.untyped_storage().data_ptr() in taken
-                else self.noise.onto(result)
-            )
-        # A view shows numbers that another operation computed; what was computed in place is perturbed in place.
-        return self.noise.onto(result) if told.alias_info.is_write else result
+    def _moved(self, result: Any, memory: str, args: tuple[Any, ...]) -> Any:
+        if memory == _VIEW or not (isinstance(result, Tensor) and result.dtype in self.noise.dtypes):
+            return result  # a view shows numbers that another operation computed
+        # What was computed in place is perturbed there; but an operation may give back its input without saying so.
+        same = memory == _OWN and result.untyped_storage().data_ptr() in {
+            each.untyped_storage().data_ptr() for each in args if isinstance(each, Tensor)
+        }
+        return self.noise(result) if same else self.noise.onto(result)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What an operation's name and schema say, which are slow to ask at every call."""
+
+    name: str
+    chooses: bool
+    mutable: bool
+    returns: tuple[str, ...]
+
+
+_OWN, _VIEW, _WRITTEN = "memory of its own", "a view", "what it was given, written to"
+
+
+@cache
+def _known(func: Any) -> _Known:
+    aliases = [each.alias_info for each in func._schema.returns]
+    returns = tuple(_OWN if each is None else _WRITTEN if each.is_write else _VIEW for each in aliases)
+    return _Known(func.__name__.split(".")[0], chooses(func), func._schema.is_mutable, returns)
 
 
 def _is_real(tensor: Tensor) -> bool:

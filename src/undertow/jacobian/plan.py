@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -150,13 +151,12 @@ class Plan:
             return self._krylov(better, starts[index].to(*place), own, coarser=instead)
 
         def lanczos(some: Tensor | None = None, *, replaceable: bool) -> tuple[JacobianNorms, Tensor]:
+            options: dict[str, Any] = {"status": good, "replaceable": replaceable}
             if some is None:
-                return self._lanczos(operator, starts, warm, rounding, status=good, replaceable=replaceable)
-            own = None if warm is None else warm[some]
+                return self._lanczos(operator, starts, warm, rounding, samples.runs, **options)
+            own, runs = (None if each is None else each[some] for each in (warm, samples.runs))
             few = Rounding(rounding.error[some], rounding.most[some])
-            norms, sound = self._lanczos(
-                operator.take(some), starts[some], own, few, status=good, replaceable=replaceable
-            )
+            norms, sound = self._lanczos(operator.take(some), starts[some], own, few, runs, **options)
             return norms.among(some, operator.batch), torch.zeros_like(lost).index_copy(0, some, sound)
 
         lost = rounding.error > self.rtol * rounding.most  # for these no run in this precision is good enough
@@ -184,6 +184,7 @@ class Plan:
         starts: Tensor,
         warm: Tensor | None,
         rounding: Rounding,
+        runs: Tensor | None,
         *,
         status: Status,
         replaceable: bool,
@@ -200,6 +201,7 @@ class Plan:
             most=rounding.most + rounding.error,
             rounding=rounding.error,
             replaceable=replaceable,
+            runs=runs,
         )
         arithmetic = rounding.error + rounding_bound(found.value, operator)
         # False too where the run broke down.
@@ -225,7 +227,7 @@ class Plan:
             samples.perturbed,
             like=like,
             decided=samples.decided,
-            chooses=samples.chooses,
+            ties=samples.ties,
             risk=_ROUNDING_SHARE * self.risk,
             negligible=_NEGLIGIBLE * min(self.rtol, _EXACT),
             hopeless=_HOPELESS * self.rtol,

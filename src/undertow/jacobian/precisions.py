@@ -14,7 +14,7 @@ from undertow.core.enclosing import rows_of
 from undertow.core.errors import ModelError
 from undertow.core.members import convolves, mostly_convolves
 from undertow.core.networks import DenseChain, read_dense
-from undertow.jacobian.choices import chooses
+from undertow.jacobian.choices import Ties
 from undertow.jacobian.layered import LayeredOperator
 from undertow.jacobian.operator import AutogradOperator, JacobianOperator
 from undertow.jacobian.perturbation import Noise
@@ -33,14 +33,16 @@ class Precisions:
 
     ``perturbed`` takes the number of the draw of noise. ``better`` is None where there is nothing more precise.
     ``decided`` says that values are in float64, whatever products are in: no rounding is likely to switch a ReLU.
-    ``chooses`` says that there are maxima, or other choices between numbers, which may tie.
+    ``ties`` hears of the first draw whether there are maxima, or other choices between numbers, that tie. ``runs``
+    says of each sample to which of several runs that share their products it belongs.
     """
 
     given: JacobianOperator
     perturbed: Callable[[int], Pullback]
     better: Callable[[Tensor], Precisions] | None
     decided: bool = False
-    chooses: bool = False
+    ties: Ties | None = None
+    runs: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class NetworkSamples:
     """Samples of one network, or of a part of one whose input ``x`` the parts ``before`` it make of ``origin``.
 
     What is a part's input in another arithmetic is computed in that arithmetic from the beginning. ``products`` is the
-    precision of products, where it is not that of values.
+    precision of products, where it is not that of values. With ``runs``, the number of a run for every sample, the
+    same samples follow one another once for each of several measurements that share their products.
     """
 
     f: Network
@@ -57,6 +60,7 @@ class NetworkSamples:
     before: tuple[Network, ...] = ()
     origin: Tensor | None = None
     products: torch.dtype | None = None
+    runs: Tensor | None = None
 
     @classmethod
     def behind(
@@ -87,7 +91,8 @@ class NetworkSamples:
         origin = self._source.to(device).double()
         with Promoting() as mode:
             _through([rows_of(each, slice(0, 1)) for each in (*before, double)], origin[:1], nullcontext)
-        return NetworkSamples.behind(double, before, origin, Promoting if mode.needed else nullcontext)
+        found = NetworkSamples.behind(double, before, origin, Promoting if mode.needed else nullcontext)
+        return replace(found, runs=None if self.runs is None else self.runs.to(device))
 
     @cached_property
     def _better(self) -> NetworkSamples:
@@ -156,22 +161,13 @@ class NetworkSamples:
         def better(index: Tensor) -> Precisions:
             return self._better.at(chosen[index].to(self._better.x.device))
 
-        perturbed = partial(self._perturbed, operator, chosen)
+        ties = Ties()
+        perturbed = partial(self._perturbed, operator, chosen, ties)
         decided = x.dtype is torch.float64
         finest = decided and self.products is None
-        return Precisions(
-            operator, perturbed, None if finest else better, decided=decided, chooses=self._chooses
-        )
-
-    @cached_property
-    def _chooses(self) -> bool:
-        """Whether the network chooses between numbers, before this part of it too, as one sample shows."""
-        parts = [rows_of(each, slice(0, 1)) for each in (*self.before, self.f)]
-
-        def whole(x: Tensor) -> Tensor:
-            return _through(parts, x, self.arithmetic)
-
-        return chooses(whole, self._source[:1])
+        runs = None if self.runs is None else self.runs[chosen]
+        found = Precisions(operator, perturbed, None if finest else better, decided=decided, ties=ties)
+        return replace(found, runs=runs)
 
     @property
     def double(self) -> NetworkSamples:
@@ -205,9 +201,9 @@ class NetworkSamples:
             return AutogradOperator(rows_of(self.f, chosen), self.x[chosen], arithmetic=self.arithmetic)
         return self._moved(chosen, draw)
 
-    def _moved(self, chosen: Tensor, draw: int) -> AutogradOperator:
+    def _moved(self, chosen: Tensor, draw: int, ties: Ties | None = None) -> AutogradOperator:
         origin = self._source[chosen]
-        noise = Noise(origin.dtype, origin.device, seed=draw, coarser=self.products)
+        noise = Noise(origin.dtype, origin.device, seed=draw, coarser=self.products, ties=ties)
 
         @contextmanager
         def arithmetic() -> Iterator[None]:
@@ -218,10 +214,10 @@ class NetworkSamples:
         x = _through(before, noise(origin), arithmetic)
         return AutogradOperator(rows_of(self.f, chosen), x, arithmetic=arithmetic, products=self.products)
 
-    def _perturbed(self, operator: JacobianOperator, chosen: Tensor, draw: int) -> Pullback:
+    def _perturbed(self, operator: JacobianOperator, chosen: Tensor, ties: Ties, draw: int) -> Pullback:
         """Jᵀv with noise, of the samples in another order: their place in the batch must not matter either."""
         order = torch.randperm(len(chosen), generator=torch.Generator().manual_seed(0)).to(chosen.device)
-        moved = self._moved(chosen[order], draw)
+        moved = self._moved(chosen[order], draw, ties if draw == 0 else None)
         if isinstance(operator, AutogradOperator) and _far(moved.output, operator.output[order], 1e-4):
             self._refuse(chosen, [order])
         back = torch.argsort(order)

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from undertow.jacobian.choices import Ties
+
 __all__ = [
     "DRAWS",
     "FEW_DRAWS",
@@ -68,7 +70,7 @@ def rounding_of(
     negligible: float = 0.0,
     hopeless: float = math.inf,
     decided: bool = False,
-    chooses: bool = False,
+    ties: Ties | None = None,
 ) -> Rounding:
     """Compare Jᵀg with and without noise for a few vectors g of the shape (N, out_size) of ``like``.
 
@@ -77,7 +79,8 @@ def rounding_of(
     precision where it shows more than a ``hopeless`` share of every sample's. Where values are ``decided`` in float64
     and products are not, what the first draw moves is a sum of many small roundings, unless it shows as much as a
     switched ReLU would: the other vectors are then compared under the same draw, without further passes over values.
-    A network that ``chooses`` between numbers is looked at under two draws before that: one of them shows a tie.
+    Where numbers that are chosen from tie, as the first draw tells ``ties``, there are two draws before that: one of
+    them shows it.
 
     >>> twice, almost = (lambda vectors: [2.0 * v for v in vectors]), (lambda v: (2 + 1e-6) * v)
     >>> found = rounding_of(twice, lambda draw: almost, like=torch.zeros(3, 5).double(), risk=1e-3)
@@ -92,12 +95,12 @@ def rounding_of(
     gap = length = torch.zeros(len(like), dtype=torch.float64, device=like.device)
     moved: Pullback | None = None
     looks, seen, each = 2 if negligible and like.dtype is torch.float64 else 1, 0, _VECTORS // DRAWS
-    smooth, first_look = False, each * (2 if chooses else 1)
+    smooth = False
     for place, (vector, image) in enumerate(zip(vectors, given(vectors), strict=True)):
         length = torch.maximum(length, _length(image))
         if seen < place:
             continue  # the first look was enough
-        if place == first_look:
+        if place == each * (2 if ties is not None and ties.seen else 1):
             bound = gap / seen_share(risk / (2 * looks), seen)
             little = looks == 2 and bool((bound <= negligible * length).all())
             if little or bool((gap > hopeless * length).all()):

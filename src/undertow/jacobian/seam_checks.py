@@ -100,8 +100,8 @@ def _decides(
 @contextmanager
 def _hooked(net: nn.Module, hooks: dict[str, Hook], device: torch.device) -> Iterator[None]:
     """Within it modules have these hooks; random numbers that are drawn are given back."""
-    modules = dict(innermost(net).named_modules())
-    handles = [modules[name].register_forward_hook(hook) for name, hook in hooks.items()]
+    inner = innermost(net)
+    handles = [inner.get_submodule(name).register_forward_hook(hook) for name, hook in hooks.items()]
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             yield

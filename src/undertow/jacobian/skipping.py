@@ -77,7 +77,7 @@ def _changes_with_input(output: Any) -> bool:
 @contextmanager
 def skipped(net: nn.Module, outputs: Mapping[str, Any], count: int) -> Iterator[None]:
     """Within it these modules return what they did before, repeated for ``count`` samples, without being run."""
-    modules = dict(net.named_modules())
+    modules = {name: net.get_submodule(name) for name in outputs}
 
     def stub(output: Any) -> Callable[..., Any]:
         return lambda *_args, **_kwargs: tree_map(

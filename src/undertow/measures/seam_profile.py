@@ -17,12 +17,13 @@ from undertow.core.precision import matmul_precision
 from undertow.core.sections import Switch, Text
 from undertow.core.shown import Shown, aligned
 from undertow.core.status import Status
-from undertow.jacobian.cutting import chain
+from undertow.jacobian.cutting import chain, tails
 from undertow.jacobian.heads_at_once import MOST_OUTPUTS, head_norms
 from undertow.jacobian.norms import JacobianNorms, norms_at
 from undertow.jacobian.precisions import NetworkSamples
 from undertow.jacobian.preconditions import check_network, prepare
 from undertow.jacobian.seams import seams as seams_of
+from undertow.jacobian.tails_at_once import tail_norms
 from undertow.jacobian.trace import leave_no_trace
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Reading
@@ -149,9 +150,11 @@ def seam_profile(
             "the network has no seam: no module's output is on every path from input to output. Let forward pass an "
             "nn.Identity() where it is to be cut."
         )
-    tails = [chain(f, [name], x=x if seams is not None else x[:1])[0] for name in names]
+    if seams is not None:  # those that are listed have been verified
+        for name in names:
+            chain(f, [name], x=x)
     with leave_no_trace(f, device=x.device):
-        whole, heads, before = _norms(f, x, names, tails, generator, {"rtol": rtol, "chunk": chunk})
+        whole, heads, before = _norms(f, x, names, generator, {"rtol": rtol, "chunk": chunk})
     rows = tuple(
         collaborate(head, tail, whole, seam=name)
         for name, head, tail in zip(names, heads, before, strict=True)
@@ -164,7 +167,6 @@ def _norms(
     f: nn.Module,
     x: Tensor,
     names: Sequence[str],
-    tails: Sequence[nn.Module],
     generator: torch.Generator | None,
     options: dict[str, Any],
 ) -> tuple[JacobianNorms, list[JacobianNorms], list[JacobianNorms]]:
@@ -174,8 +176,6 @@ def _norms(
     given.refuse_places()
     samples = given.quickest
     sure = samples.decided
-    if sure is not given:  # one copy of the network serves all tails
-        tails = [chain(cast(nn.Module, sure.f), [name])[0] for name in names]
     if outputs <= MOST_OUTPUTS:
         whole, *heads = head_norms(
             cast(nn.Module, samples.f), samples.x, names, arithmetic=samples.arithmetic, **options
@@ -183,8 +183,11 @@ def _norms(
     else:
         whole = norms_at(sure, generator=generator, **options)
         heads = [_one_head(f, name, x, generator, options) for name in names]
-    parts = (NetworkSamples(tail, sure.x, sure.arithmetic, products=sure.products) for tail in tails)
-    return whole, heads, [norms_at(part, generator=generator, **options) for part in parts]
+    alone = [
+        NetworkSamples(tail, sure.x, sure.arithmetic, products=sure.products)
+        for tail in tails(cast(nn.Module, sure.f), names)
+    ]
+    return whole, heads, tail_norms(sure, names, alone, generator=generator, **options)
 
 
 def _one_head(
