@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary.certificates.activation_curves import Curve
 from undertow.adversary.certificates.graph_builder import GraphBuilder
 from undertow.adversary.certificates.member_batches import MemberBatch
 from undertow.adversary.certificates.operations import (
@@ -169,9 +170,19 @@ def _sizes(graph: NetworkGraph, values: list[Tensor]) -> Tensor:
             sizes.append(operation.sizes([sizes[index] for index in operation.inputs]))
         else:
             before = sizes[operation.inputs[0]] if operation.inputs else value
+            if isinstance(operation, CurveOf):
+                before = before * _passed_on(operation.curve, values[operation.inputs[0]], before)
             # an activation passes on the rounding of what enters it
             sizes.append(value.abs().maximum(before) if before.shape == value.shape else value.abs())
     return sizes[graph.output]
+
+
+def _passed_on(curve: Curve, value: Tensor, size: Tensor) -> Tensor:
+    """Which share of its input's rounding an activation passes on, at most all: of a masked score nothing."""
+    near = 1e3 * torch.finfo(torch.float32).eps * size
+    here, sides = curve.value(value), (curve.value(value - near), curve.value(value + near))
+    most = torch.maximum(*((side - here).abs() for side in sides)) / near.clamp(min=1e-300)
+    return torch.nan_to_num(most, nan=1.0).clamp(max=1.0)
 
 
 def _without_common_offset(graph: NetworkGraph) -> NetworkGraph:
