@@ -46,6 +46,17 @@ def _filled(lowest: float) -> Attended:
     return _weighed(lambda scores, seen: scores.masked_fill(~seen, lowest))
 
 
+def _in_place(scores: Tensor, seen: Tensor) -> Tensor:
+    scores[:, :, ~seen] = -math.inf
+    return scores
+
+
+def _row_by_row(scores: Tensor, seen: Tensor) -> Tensor:
+    for at in range(len(seen) - 1):
+        scores[:, :, at, at + 1 :] = -math.inf
+    return scores + 0 * seen
+
+
 def _with_itself(query: Tensor, key: Tensor, value: Tensor, seen: Tensor) -> Tensor:
     """The product and the mask as one operation, as `torch.nn.MultiheadAttention` has it where it gives weights."""
     lowest = torch.zeros_like(seen, dtype=query.dtype).masked_fill(~seen, -math.inf)
@@ -72,6 +83,8 @@ WAYS: dict[str, Attended] = {
     "added twice": _weighed(
         lambda scores, seen: scores.masked_fill(~seen, -math.inf) + scores.new_zeros(1).expand_as(seen) - 1e4
     ),
+    "written in place": _weighed(_in_place),
+    "written into a row": _weighed(_row_by_row),
     "in float32": _weighed(lambda scores, seen: scores.masked_fill(~seen, -math.inf).float().double()),
     "and scaled": _weighed(lambda scores, seen: (scores * 2).masked_fill(~seen, -math.inf) / 2),
     "one operation": _with_itself,

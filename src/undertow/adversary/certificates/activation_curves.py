@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from undertow.adversary.certificates.share_curves import exp_of_scores, share
 from undertow.adversary.certificates.straight_curves import Curve, Function, clamped, leaky, number, straight
 
 __all__ = ["Curve", "Function", "curve_of"]
@@ -181,43 +182,6 @@ def _gelu_tanh() -> Curve:
     )
 
 
-_SCORES = 100.0  # differences of scores from which on a share is below 10^-43
-
-
-def _exp_of_scores() -> Curve:
-    """exp(min(h, 100)), of differences of scores: it never overflows, and `_share` has what is missing."""
-
-    def value(h: Tensor) -> Tensor:
-        return torch.exp(h.clamp(max=_SCORES))
-
-    return Curve(
-        value=value,
-        slope=lambda h: torch.where(h > _SCORES, 0.0, value(h)),
-        breaks=(_SCORES,),
-        bends=(1, 0),
-        # what is too small for float64 is not zero
-        error=lambda _, high: 16 * _EPS * value(high) + 1e-300,
-        ends=((number(math.exp(_SCORES)), number(0.0)),),
-        root=torch.log,
-    )
-
-
-def _share() -> Curve:
-    """1/max(T, 1) of a sum T of `_exp_of_scores`, an entry's own term of 1 among them.
-
-    Rounding may put limits of large sums below 1. Where a term was cut off, this is within exp(−100) of 1 / the sum.
-    """
-    return Curve(
-        value=lambda h: 1 / h.clamp(min=1),
-        slope=lambda h: torch.where(h < 1, 0.0, -1 / h.clamp(min=1) ** 2),
-        breaks=(1.0,),
-        bends=(0, 1),
-        error=lambda low, _: 16 * _EPS / low.clamp(min=1) + math.exp(-_SCORES),
-        ends=((number(0.0), number(-1.0)),),
-        root=lambda a: (-1 / a.clamp(max=-1e-300)).sqrt(),
-    )
-
-
 _BELL = 2 / math.sqrt(math.pi)
 _FIXED: dict[str, Callable[[], Curve]] = {
     "relu": lambda: leaky(number(0.0)),
@@ -241,8 +205,8 @@ _FIXED: dict[str, Callable[[], Curve]] = {
     "exp": lambda: _smooth(
         torch.exp, torch.exp, (), (1,), 1.0, error=lambda _, high: 16 * _EPS * high.exp(), root=torch.log
     ),
-    "exp of scores": _exp_of_scores,
-    "share": _share,
+    "exp of scores": exp_of_scores,
+    "share": share,
     "reciprocal": lambda: _smooth(
         torch.reciprocal,
         lambda h: -1 / h**2,
@@ -262,6 +226,35 @@ _FIXED: dict[str, Callable[[], Curve]] = {
         error=lambda low, _: 16 * _EPS * low.rsqrt(),
         root=lambda a: (-2 * a.clamp(max=-1e-200)) ** (-2 / 3),
         domain=0.0,
+    ),
+    "sqrt": lambda: _smooth(
+        torch.sqrt,
+        lambda h: 0.5 * torch.rsqrt(h),
+        (),
+        (-1,),
+        1.0,
+        error=lambda _, high: 16 * _EPS * high.sqrt(),
+        root=lambda a: (0.5 / a.clamp(max=-1e-150)) ** 2,
+        domain=0.0,
+    ),
+    "log": lambda: _smooth(
+        torch.log,
+        torch.reciprocal,
+        (),
+        (-1,),
+        1.0,
+        error=lambda low, high: 16 * _EPS * (1 + _furthest(low.log(), high.log())),
+        root=lambda a: -1 / a.clamp(max=-1e-300),
+        domain=0.0,
+    ),
+    "cube": lambda: _smooth(
+        lambda h: h**3,
+        lambda h: 3 * h * h,
+        (0.0,),
+        (-1, 1),
+        1.0,
+        error=lambda low, high: 16 * _EPS * _furthest(low, high) ** 3,
+        root=lambda a: a.sign() * (a.abs() / 3).sqrt(),
     ),
     "square": lambda: _smooth(
         torch.square,

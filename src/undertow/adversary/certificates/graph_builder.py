@@ -17,15 +17,15 @@ from undertow.adversary.certificates.aten_rules import (
     LINEAR,
     REARRANGING,
     Template,
-    adaptive_members,
     clamp_ends,
     convolution_windows,
     fast_forward,
     fast_transposed,
     matrix_of,
     pooling_windows,
-    window_members,
 )
+from undertow.adversary.certificates.largest_members import largest_members
+from undertow.adversary.certificates.least_values import above_domain
 from undertow.adversary.certificates.map_checks import checked_map
 from undertow.adversary.certificates.normalisation_maps import BATCH_NORMS, batch_norm, layer_norm
 from undertow.adversary.certificates.operations import (
@@ -46,8 +46,17 @@ from undertow.adversary.certificates.score_masks import (
     unmasked,
 )
 from undertow.adversary.certificates.softmax_maps import SOFTMAX, softmax
+from undertow.adversary.certificates.written_curves import written_curve
 
 __all__ = ["GraphBuilder"]
+
+_POWERS: dict[tuple[float | str, ...], str] = {
+    (2,): "square",
+    (3,): "cube",
+    (0.5,): "sqrt",
+    (-0.5,): "rsqrt",
+    (-1,): "reciprocal",
+}
 
 
 class GraphBuilder:
@@ -63,11 +72,14 @@ class GraphBuilder:
         self.depends: dict[int, int] = {id(start): 0}
         self.unread: dict[int, str] = {}
         self.masked: dict[int, MaskedScores] = {}
+        self.of_batch = False  # whether statistics of one sample may be those of a batch
         self.alive: list[Recorded] = []  # an id is a name only while the tensor lives
 
     def add(self, step: Recorded) -> None:
         """Read one step; what scores do not depend on may be unreadable."""
-        for part in rewritten(step, self._known):
+        parts = rewritten(step, self._known)
+        self.of_batch |= step.name in BATCH_NORMS and len(parts) > 1
+        for part in parts:
             self.alive.append(part)
             self._add(part)
 
@@ -77,21 +89,35 @@ class GraphBuilder:
     def _add(self, step: Recorded) -> None:
         several = step.several and step.name in REARRANGING
         for item, result in enumerate(step.results):
-            if not several and item > 0:
-                self.unread[id(result)] = f"{step.name} gives more than one result, which is used"
-                continue
-            try:
-                masked = self._masked(step, item, tuple(result.shape))
-                if masked is not None:
-                    self.masked[id(result)] = masked
-                self.depends[id(result)] = self._result(step, item, tuple(result.shape))
-            except UnreadableError as unreadable:
-                self.unread[id(result)] = str(unreadable)
+            masked: MaskedScores | None = None
+            found: int | str = f"{step.name} gives more than one result, which is used"
+            if several or item == 0:
+                try:
+                    masked = self._masked(step, item, step.shape(item))
+                    found = self._result(step, item, masked)
+                except UnreadableError as unreadable:
+                    found = str(unreadable)
+                except RuntimeError as error:
+                    found = f"{step.name} could not be read ({str(error).splitlines()[0]})"
+            self._name(result, found, masked)
 
-    def _result(self, step: Recorded, item: int, shape: tuple[int, ...]) -> int:
+    def _name(self, result: Tensor, found: int | str, masked: MaskedScores | None) -> None:
+        """What a recorded tensor is from now on: it may have been another before it was changed in place."""
+        for table in (self.depends, self.unread, self.masked):
+            table.pop(id(result), None)
+        if isinstance(found, int):
+            self.depends[id(result)] = found
+        else:
+            self.unread[id(result)] = found
+        if masked is not None:
+            self.masked[id(result)] = masked
+
+    def _result(self, step: Recorded, item: int, masked: MaskedScores | None) -> int:
         given = tree_flatten((step.args, step.kwargs))[0]
         if step.name in SOFTMAX and id(given[0]) in self.masked:
-            return softmax(self, Template(step, self._without_masks()), self.masked[id(given[0])])
+            return softmax(self, self._template(step, 0, masks=False), self.masked[id(given[0])])
+        if masked is not None and not bool((masked.mask != 0).any()):
+            return masked.base  # a part of the scores that has none of the mask
         for part in given:
             if id(part) in self.masked and id(part) not in self.depends:
                 raise UnreadableError(
@@ -99,18 +125,22 @@ class GraphBuilder:
                 )
             if id(part) in self.unread:
                 raise UnreadableError(self.unread[id(part)])
-        return self._read(Template(step, self.depends, item), shape)
+        return self._read(self._template(step, item), step.shape(item))
 
-    def _without_masks(self) -> dict[int, int]:
-        """Which operation a tensor is, without its mask if it has one."""
-        return self.depends | {at: masked.base for at, masked in self.masked.items()}
+    def _template(self, step: Recorded, item: int, *, masks: bool = True) -> Template:
+        """The step with places for operations; those of scores are known without their masks, too."""
+        bases = {} if masks else {at: masked.base for at, masked in self.masked.items()}
+        found = Template(step, self.depends | bases, item)
+        # a tensor that was transposed in place has another shape by now
+        found.shapes = tuple(self.operations[at].shape for at in found.inputs)
+        return found
 
     def _masked(self, step: Recorded, item: int, shape: tuple[int, ...]) -> MaskedScores | None:
         """The result as scores and a mask; None where it is not that."""
         leaves = tree_flatten((step.args, step.kwargs))[0]
         if any(id(part) in self.unread and id(part) not in self.masked for part in leaves):
             return None
-        template = Template(step, self._without_masks(), item)
+        template = self._template(step, item, masks=False)
         base, masks = unmasked(template), [self.masked.get(id(leaves[at])) for at in template.places]
         if not carries_mask(template) or (base is template and not any(masks)):
             return None
@@ -142,18 +172,18 @@ class GraphBuilder:
             return self._affine(template, shape)
         if name in BATCH_NORMS and depending == [0]:
             return batch_norm(self, template)
-        if name in ("max_pool2d_with_indices", "max_pool3d_with_indices"):
-            return self._pooling(template, shape)
-        if name in ("adaptive_max_pool2d", "adaptive_max_pool3d"):
-            return self._largest(template, adaptive_members(template.shapes[0], shape), shape)
-        if name == "amax" or (name == "max" and depending == [0]):
-            return self._amax(template, shape)
+        members = largest_members(template, shape) if depending == [0] else None
+        if members is not None:
+            windows = pooling_windows(template) if name == "max_pool2d_with_indices" else None
+            entries = math.prod(template.shapes[0])
+            return self._append(LargestOf(shape, template.inputs, members.to(self.device), entries, windows))
         if name in SOFTMAX:
             return softmax(self, template, None)
         if name == "native_layer_norm" and depending == [0]:
             return layer_norm(self, template)
         if name in ("mm", "bmm") or (name == "mul" and template.inputs[0] != template.inputs[1]):
-            return self.product(template.inputs, shape, matrices=name != "mul")
+            written = written_curve(self, template.inputs) if name == "mul" else None
+            return written or self.product(template.inputs, shape, matrices=name != "mul")
         return self._activation(template, shape)
 
     def _append(self, operation: Operation) -> int:
@@ -217,32 +247,11 @@ class GraphBuilder:
             )
         )
 
-    def _largest(self, template: Template, members: Tensor, shape: tuple[int, ...]) -> int:
-        entries = math.prod(template.shapes[0])
-        return self._append(LargestOf(shape, template.inputs, members.to(self.device), entries))
-
-    def _pooling(self, template: Template, shape: tuple[int, ...]) -> int:
-        windows = pooling_windows(template)
-        members = window_members(windows, template.shapes[0], shape)
-        if len(windows.size) != 2:
-            return self._largest(template, members, shape)
-        entries = math.prod(template.shapes[0])
-        return self._append(LargestOf(shape, template.inputs, members.to(self.device), entries, windows))
-
-    def _amax(self, template: Template, shape: tuple[int, ...]) -> int:
-        inputs = template.shapes[0]
-        named = template.argument(1)
-        named = [named] if isinstance(named, int) else named or range(len(inputs))
-        axes = sorted({axis % len(inputs) for axis in named})
-        numbers = torch.arange(torch.Size(inputs).numel()).reshape(inputs)
-        rest = [axis for axis in range(len(inputs)) if axis not in axes]
-        ordered = numbers.permute(*rest, *axes)
-        return self._largest(template, ordered.reshape(torch.Size(shape).numel(), -1), shape)
-
-    def curve(self, at: int, name: str, arguments: tuple[float, ...] = ()) -> int:
+    def curve(self, at: int, name: str, arguments: tuple[float | str, ...] = ()) -> int:
         """A curve that is a part of a recorded operation."""
         curve = curve_of(name, arguments)
         assert curve is not None
+        at = above_domain(self, at, curve.domain)
         return self._append(CurveOf(self.operations[at].shape, (at,), curve, kind=(name, *arguments)))
 
     def product(self, inputs: tuple[int, ...], shape: tuple[int, ...], *, matrices: bool) -> int:
@@ -263,12 +272,15 @@ class GraphBuilder:
         arguments = tuple(leaf for leaf in template.leaves if isinstance(leaf, int | float | str))
         if name in ("clamp", "clamp_min", "clamp_max"):
             name, arguments = "clamp", clamp_ends(template)
-        if name == "pow" and arguments == (2,):
-            name = "square"
+        if name == "pow" and template.depending() == [0] and arguments in _POWERS:
+            name, arguments = _POWERS[arguments], ()
         if name == "mul" and len(set(template.inputs)) == 1:
             name = "square"
         curve = curve_of(name, arguments, slopes)
         if curve is None or len(set(template.inputs)) != 1:
             raise UnreadableError(f"the operation {template.name} has no known linear bounds")
-        constants = () if slopes is None else (slopes,)
-        return self._append(CurveOf(shape, template.inputs[:1], curve, (name, arguments), constants))
+        constants, at = (
+            () if slopes is None else (slopes,),
+            above_domain(self, template.inputs[0], curve.domain),
+        )
+        return self._append(CurveOf(shape, (at,), curve, (name, arguments), constants))

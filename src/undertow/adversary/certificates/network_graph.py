@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from undertow.adversary.certificates.activation_curves import Curve
 from undertow.adversary.certificates.graph_builder import GraphBuilder
 from undertow.adversary.certificates.member_batches import MemberBatch
+from undertow.adversary.certificates.normalisation_maps import MIXED
 from undertow.adversary.certificates.operations import (
     AffineMap,
     CurveOf,
@@ -140,7 +141,10 @@ def read_graph(classifier: Classifier, net: nn.Module, x: Tensor) -> NetworkGrap
             builder.add(step)
         graph = NetworkGraph(tuple(builder.operations), builder.output(result)).without_unused()
         del alive
-        _check_agreement(graph, scores, x)
+        try:
+            _check_agreement(graph, scores, x)
+        except UnreadableError as error:
+            raise UnreadableError(MIXED if builder.of_batch else str(error)) from None
     graph = _without_common_offset(graph)
     if classifier.unit_norm and not _homogeneous(graph):
         raise UnreadableError(

@@ -12,9 +12,10 @@ from undertow.adversary.certificates.recorded_graph import UnreadableError
 if TYPE_CHECKING:
     from undertow.adversary.certificates.graph_builder import GraphBuilder
 
-__all__ = ["BATCH_NORMS", "batch_norm", "layer_norm"]
+__all__ = ["BATCH_NORMS", "MIXED", "batch_norm", "layer_norm"]
 
 BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
+MIXED = "a normalisation by the batch's own statistics mixes its samples"
 
 
 def batch_norm(builder: GraphBuilder, template: Template) -> int:
@@ -22,7 +23,7 @@ def batch_norm(builder: GraphBuilder, template: Template) -> int:
     weight, bias, mean, variance = (template.argument(position) for position in range(1, 5))
     training = template.argument(5) if template.name != "_native_batch_norm_legit_no_training" else False
     if training or mean is None or variance is None:
-        raise UnreadableError("a normalisation by the batch's own statistics mixes its samples")
+        raise UnreadableError(MIXED)
     eps = template.leaves[-1] if isinstance(template.leaves[-1], float) else 1e-5
     scale = (variance + eps).rsqrt() * (1.0 if weight is None else weight)
     shift = (0.0 if bias is None else bias) - mean * scale

@@ -23,6 +23,7 @@ __all__ = ["MaskedScores", "carries_mask", "mask_of", "moving_entries", "unmaske
 
 _LARGE = 1e3  # constants from which on they are a mask, and no bias: exp(−10³) is 0 in float64
 _FILLING = frozenset(("add", "sub", "masked_fill", "where"))
+_WRITING = frozenset(("cat", "diagonal_scatter", "index_put"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ class MaskedScores:
 def carries_mask(template: Template) -> bool:
     """Whether an operation does to a sum s + M what it does to s and to M."""
     depending = template.depending()
-    if template.name in _FILLING:
+    if template.name in _FILLING or template.name in _WRITING:
         return not (template.name == "where" and 0 in depending)
     if template.name == "mul":
         return len(template.places) == 1
@@ -52,12 +53,12 @@ def unmasked(template: Template) -> Template:
     >>> unmasked(Template(steps[0], {id(start): 0}))(torch.ones(1, 2).double())
     tensor([[3., 1.]], dtype=torch.float64)
     """
-    if template.name not in _FILLING:
+    whole = template.name in _FILLING  # elsewhere these are places
+    if not whole and template.name not in _WRITING:
         return template
     args, _ = tree_unflatten(list(range(len(template.leaves))), template.structure)
-    places = [
-        at for at in tree_flatten(args)[0] if _large(template.leaves[at])
-    ]  # factors are not among these
+    # factors are not among these
+    places = [at for at in tree_flatten(args)[0] if _large(template.leaves[at], whole=whole)]
     if not places:
         return template
     found = copy.copy(template)
@@ -65,10 +66,13 @@ def unmasked(template: Template) -> Template:
     return found
 
 
-def _large(leaf: Any) -> bool:
+def _large(leaf: Any, *, whole: bool) -> bool:
     if isinstance(leaf, Tensor):
-        return leaf.dtype != torch.bool and bool((leaf.abs() >= _LARGE).any())
-    return isinstance(leaf, int | float) and not isinstance(leaf, bool) and abs(leaf) >= _LARGE
+        return (leaf.is_floating_point() or (whole and leaf.dtype != torch.bool)) and bool(
+            (leaf.abs() >= _LARGE).any()
+        )
+    known = isinstance(leaf, float) or (whole and isinstance(leaf, int) and not isinstance(leaf, bool))
+    return known and abs(leaf) >= _LARGE
 
 
 def _small(leaf: Any) -> Any:
@@ -76,14 +80,12 @@ def _small(leaf: Any) -> Any:
 
 
 def mask_of(template: Template, masks: list[Tensor]) -> Tensor | None:
-    """M of the result, from that of each input (zeros where it has none); None where there is none, or one of +∞.
+    """M of the result, from that of each input (zeros where it has none); None where that is +∞ or no number.
 
     With s ↦ L s + b the operation is s + M ↦ (L s + b′) + (L M + b − b′), b′ the offset without its large numbers.
     """
     mask = template(*masks) - unmasked(template)(*map(torch.zeros_like, masks))
-    if bool(mask.isnan().any()) or bool((mask == math.inf).any()) or not bool((mask != 0).any()):
-        return None
-    return mask
+    return None if bool(mask.isnan().any()) or bool((mask == math.inf).any()) else mask
 
 
 def moving_entries(template: Template, moving: list[Tensor]) -> Tensor:
