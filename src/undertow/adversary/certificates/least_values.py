@@ -38,9 +38,9 @@ def least_value(operations: Sequence[Operation], index: int) -> float:
     operation = operations[index]
     if isinstance(operation, CurveOf):
         return _of_curve(operation)
-    template = operation.apply if isinstance(operation, AffineMap) else None
-    if not isinstance(template, Template):
+    if not isinstance(operation, AffineMap) or not isinstance(operation.apply, Template):
         return -math.inf
+    template = operation.apply
     each = [least_value(operations, at) for at in operation.inputs]
     if template.name in REARRANGING:
         return min(each)
@@ -48,10 +48,10 @@ def least_value(operations: Sequence[Operation], index: int) -> float:
     if min(each) < 0 or (kwargs and template.name not in ("mean", "sum")):
         return -math.inf
     if template.name == "add":
-        zeros = [torch.zeros(shape, dtype=torch.float64) for shape in template.shapes]
-        return sum(each) + float(template(*zeros).min())
+        return sum(each) + (0.0 if operation.offset is None else float(operation.offset.min()))
+    factors = [factor for factor in args if factor is not None]
     scaled = template.name in ("mul", "div") and all(
-        bool(torch.as_tensor(each >= 0).all()) for each in args[1:2]
+        bool((torch.as_tensor(factor) >= 0).all()) for factor in factors
     )
     return 0.0 if template.name in ("mean", "sum") or scaled else -math.inf
 

@@ -133,7 +133,7 @@ def _range(tensor: Tensor) -> tuple[int, int]:
 
 
 def _place(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else id(tensor)
 
 
 def record(
