@@ -134,6 +134,8 @@ READ: dict[str, Callable[[], nn.Module]] = {
     ),
     "log Σ exp": lambda: _Between(lambda h: h.reshape(-1, 4, 3).logsumexp(2)),
     "a gate": lambda: _Between(functional.glu),
+    "a sum with a product": lambda: _Between(lambda h: torch.addcmul(h, h.sigmoid(), h.tanh(), value=0.5)),
+    "between two": lambda: _Between(lambda h: torch.lerp(h, torch.relu(h), 0.3).nan_to_num()),
     "Mish": lambda: _Between(functional.mish),
     "log σ": lambda: _Between(functional.logsigmoid),
     "softsign": lambda: _Between(functional.softsign),
@@ -208,6 +210,7 @@ def test_slices_of_nothing_are_read() -> None:
     assert bool((gap_bounds(graph, x, y, torch.zeros(3, dtype=torch.float64), 2.0) > 0).all())
 
 
+@pytest.mark.filterwarnings("ignore::undertow.core.adapting.MeasuredElsewhere")
 def test_the_radius_of_a_language_model_written_as_gpt_2_is() -> None:
     class Block(nn.Module):
         def __init__(self) -> None:

@@ -97,8 +97,8 @@ class GraphBuilder:
                     found = self._result(step, item, masked)
                 except UnreadableError as unreadable:
                     found = str(unreadable)
-                except RuntimeError as error:
-                    found = f"{step.name} could not be read ({str(error).splitlines()[0]})"
+                except (RuntimeError, TypeError, ValueError, IndexError) as error:
+                    found = f"{step.name} could not be read ({str(error).partition(chr(10))[0]})"
             self._name(result, found, masked)
 
     def _name(self, result: Tensor, found: int | str, masked: MaskedScores | None) -> None:

@@ -25,7 +25,10 @@ def rewritten(step: Recorded, depends: Depends) -> list[Recorded]:
     ``depends`` says of an argument whether it depends on the input.
     """
     of = _REWRITTEN.get(step.name)
-    return [step] if of is None else of(step, depends)
+    try:
+        return [step] if of is None else of(step, depends)
+    except (RuntimeError, TypeError, ValueError, IndexError):  # called in a way that is not known here
+        return [step]
 
 
 class _Steps:
@@ -184,6 +187,36 @@ def _larger(step: Recorded, depends: Depends) -> list[Recorded]:  # noqa: ARG001
     return then.ending(*step.results)
 
 
+def _sum_with_product(step: Recorded, depends: Depends) -> list[Recorded]:
+    """c + factor·a·b."""
+    offset, one, other = step.args
+    then = _Steps()
+    product = then(_ATEN.mul.Tensor, one, other) if depends(one) or depends(other) else one * other
+    then(_ATEN.add.Tensor, offset, product, alpha=step.kwargs.get("value", 1))
+    return then.ending(*step.results)
+
+
+def _between_two(step: Recorded, depends: Depends) -> list[Recorded]:
+    """a + w·(b − a)."""
+    one, other, weight = step.args
+    then = _Steps()
+    if isinstance(weight, Tensor) and depends(weight):
+        return [step]
+    apart = then(_ATEN.sub.Tensor, other, one)
+    scale = _ATEN.mul.Tensor if isinstance(weight, Tensor) else _ATEN.mul.Scalar
+    then(_ATEN.add.Tensor, one, then(scale, apart, weight))
+    return then.ending(*step.results)
+
+
+def _finite(step: Recorded, depends: Depends) -> list[Recorded]:  # noqa: ARG001
+    """A network's numbers as they are: in exact arithmetic none is NaN or infinite."""
+    then = _Steps()
+    then(
+        _ATEN.neg.default, then(_ATEN.neg.default, step.args[0])
+    )  # of masked scores, which have −∞, there is none
+    return then.ending(*step.results)
+
+
 def _written_over(step: Recorded, depends: Depends) -> list[Recorded]:
     """What is written over a tensor, in the shape of that."""
     target, value = step.args[:2]
@@ -246,6 +279,9 @@ _REWRITTEN: dict[str, Callable[[Recorded, Depends], list[Recorded]]] = {
     "max": _larger,
     "min": _larger,
     "amin": _smallest,
+    "addcmul": _sum_with_product,
+    "lerp": _between_two,
+    "nan_to_num": _finite,
     "copy": _written_over,
     "fill": _written_over,
     "select_scatter": _row_written,
