@@ -156,6 +156,14 @@ def test_no_difference_is_below_its_bound_and_something_is_proved(name: str) -> 
             assert not bool(((gaps < proved - 1e-12) & proved.isfinite()).any())
 
 
+def test_roots_of_wide_sums_of_squares_have_bounds() -> None:
+    """Rounding puts the lower limit of such a sum below zero, where its root is none."""
+    for name in ("RMSNorm", "RMSNorm written out"):
+        graph, x, y = _read(READ[name]())
+        proved = gap_bounds(graph, x, y, torch.full((3,), 1e6, dtype=torch.float64), 2.0)
+        assert not bool((proved == -math.inf).any())
+
+
 def test_logarithms_of_shares_are_proved_as_the_logits_are() -> None:
     torch.manual_seed(0)
     logits = nn.Sequential(nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 3)).double()
