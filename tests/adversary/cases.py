@@ -9,6 +9,13 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 
+class Sine(nn.Module):
+    """Which has no known linear bounds."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(x)
+
+
 def mlp(seed: int, *, inputs: int = 4, width: int = 8, outputs: int = 3, slope: float = 0.0) -> nn.Sequential:
     """A random two-layer network in float64, with biases."""
     generator = torch.Generator().manual_seed(seed)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.adversary.cases import decisions, digits, mlp, points
+from tests.adversary.cases import Sine, decisions, digits, mlp, points
 from undertow.adversary import Classifier, adversarial_risk, pairs_grid, risk_bound
 from undertow.core.errors import ConfigError, InputError
 
@@ -148,7 +148,7 @@ def test_the_upper_bound_is_the_risk_of_a_linear_network_and_infinite_where_noth
     assert torch.allclose(found.upper_losses, found.losses, rtol=1e-6)
     assert torch.allclose(torch.as_tensor(found.upper), torch.as_tensor(found.value), rtol=1e-6)
     hidden, _, head = mlp(0, inputs=5, outputs=1)
-    unknown = nn.Sequential(hidden, nn.Softsign(), head)
+    unknown = nn.Sequential(hidden, Sine(), head)
     unread = (
         adversarial_risk(unknown, x, y, eps=0.5),
         adversarial_risk(net, x, y, eps=0.5, certify=False),

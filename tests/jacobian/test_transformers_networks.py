@@ -165,6 +165,29 @@ def test_radii_of(name: str) -> None:
         assert float((radii.examples - vectors).norm()) == pytest.approx(float(radii.attacked), rel=1e-6)
 
 
+@pytest.mark.parametrize("way", ["eager", "sdpa"])
+@pytest.mark.parametrize("name", ["GPT2ForSequenceClassification", "LlamaForCausalLM"])
+def test_radii_behind_causal_and_padding_masks_are_certified(name: str, way: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    config, settings = _CONFIGURATIONS[name]
+    small = {"n_embd": 8, "n_layer": 1, "hidden_size": 8, "num_hidden_layers": 1, "vocab_size": 12}
+    settings = settings | {each: small[each] for each in small if each in settings}
+    torch.manual_seed(0)
+    given = getattr(transformers, config)(**settings, num_labels=3, attn_implementation=way)
+    net = getattr(transformers, name)(given).double().eval()
+    for weight in net.parameters():
+        if weight.ndim > 1:
+            weight.data.normal_(std=weight.shape[-1] ** -0.5)
+    x, extras = torch.tensor([[4, 9, 5, 0]]), {"attention_mask": torch.tensor([[1, 1, 1, 0]])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MeasuredElsewhere)
+        f, vectors = adapted(net, x, extras=extras)
+        y = f(vectors).argmax(1)
+        radii = ut.robustness(net, x, y, extras=extras, attack="fast", refine=False)
+    assert radii.certificate == "crown"
+    assert 0.05 < float(radii.certified / radii.attacked) < 1
+
+
 def _compare(net: nn.Module, x: Tensor, extras: dict[str, Tensor], found: Tensor) -> None:
     """With the whole Jacobian of each sample by itself, from the vectors on where x are tokens."""
     for index in range(len(x)):

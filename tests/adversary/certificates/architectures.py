@@ -48,17 +48,20 @@ class Concatenated(nn.Module):
 
 
 class Attention(nn.Module):
-    """One encoder layer on four tokens."""
+    """One encoder layer on four tokens, which see all of them or those before."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, causal: bool = False) -> None:
         super().__init__()
+        self.causal = causal
         self.embed, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
         self.layer = nn.TransformerEncoderLayer(
             8, 2, 12, batch_first=True, norm_first=True, activation="gelu"
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.layer(self.embed(x.reshape(-1, 4, 4))).mean(1))  # type: ignore[no-any-return]
+        mask = nn.Transformer.generate_square_subsequent_mask(4, dtype=x.dtype) if self.causal else None
+        seen = self.layer(self.embed(x.reshape(-1, 4, 4)), mask, is_causal=self.causal)
+        return self.head(seen.mean(1))  # type: ignore[no-any-return]
 
 
 def _mlp(activation: nn.Module, *widths: int) -> nn.Sequential:
@@ -106,6 +109,7 @@ ARCHITECTURES: dict[str, Callable[[], nn.Module]] = {
     "residual": Residual,
     "concatenated": Concatenated,
     "attention": Attention,
+    "causal attention": lambda: Attention(causal=True),
 }
 
 

@@ -58,7 +58,9 @@ NOTHING_NEW = {
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.full if name in NOTHING_NEW | {"attention"} else ())
+        pytest.param(
+            name, marks=pytest.mark.full if name in NOTHING_NEW | {"attention", "causal attention"} else ()
+        )
         for name in (*ARCHITECTURES, *PICTURES)
     ],
 )

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from undertow.adversary.certificates.share_curves import exp_of_scores, share
 from undertow.adversary.certificates.straight_curves import Curve, Function, clamped, leaky, number, straight
 
 __all__ = ["Curve", "Function", "curve_of"]
@@ -204,6 +205,8 @@ _FIXED: dict[str, Callable[[], Curve]] = {
     "exp": lambda: _smooth(
         torch.exp, torch.exp, (), (1,), 1.0, error=lambda _, high: 16 * _EPS * high.exp(), root=torch.log
     ),
+    "exp of scores": exp_of_scores,
+    "share": share,
     "reciprocal": lambda: _smooth(
         torch.reciprocal,
         lambda h: -1 / h**2,
@@ -223,6 +226,35 @@ _FIXED: dict[str, Callable[[], Curve]] = {
         error=lambda low, _: 16 * _EPS * low.rsqrt(),
         root=lambda a: (-2 * a.clamp(max=-1e-200)) ** (-2 / 3),
         domain=0.0,
+    ),
+    "sqrt": lambda: _smooth(
+        torch.sqrt,
+        lambda h: 0.5 * torch.rsqrt(h),
+        (),
+        (-1,),
+        1.0,
+        error=lambda _, high: 16 * _EPS * high.sqrt(),
+        root=lambda a: (0.5 / a.clamp(max=-1e-150)) ** 2,
+        domain=0.0,
+    ),
+    "log": lambda: _smooth(
+        torch.log,
+        torch.reciprocal,
+        (),
+        (-1,),
+        1.0,
+        error=lambda low, high: 16 * _EPS * (1 + _furthest(low.log(), high.log())),
+        root=lambda a: -1 / a.clamp(max=-1e-300),
+        domain=0.0,
+    ),
+    "cube": lambda: _smooth(
+        lambda h: h**3,
+        lambda h: 3 * h * h,
+        (0.0,),
+        (-1, 1),
+        1.0,
+        error=lambda low, high: 16 * _EPS * _furthest(low, high) ** 3,
+        root=lambda a: a.sign() * (a.abs() / 3).sqrt(),
     ),
     "square": lambda: _smooth(
         torch.square,

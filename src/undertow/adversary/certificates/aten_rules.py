@@ -40,6 +40,7 @@ def _names(text: str) -> frozenset[str]:
 REARRANGING = _names(
     """view _unsafe_view reshape permute transpose t expand slice select squeeze unsqueeze clone alias detach _to_copy
     lift_fresh contiguous flip roll index_select index gather repeat unfold split chunk unbind split_with_sizes
+    unsafe_split unsafe_chunk unsafe_split_with_sizes pixel_unshuffle
     pixel_shuffle narrow diagonal movedim swapaxes channel_shuffle"""
 )
 # linear in their first argument, with weights that are not negative (or are among the other arguments)
@@ -49,7 +50,7 @@ LINEAR = REARRANGING | _names(
     upsample_nearest1d upsample_nearest2d upsample_bilinear2d convolution div tril triu"""
 )
 # affine in several arguments together
-JOINT = _names("add sub rsub cat stack where masked_fill")
+JOINT = _names("add sub rsub cat stack where masked_fill diagonal_scatter index_put")
 # entry by entry, where all shapes are the same
 ENTRYWISE = _names("add sub rsub mul div neg")
 

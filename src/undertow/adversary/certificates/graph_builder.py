@@ -17,16 +17,17 @@ from undertow.adversary.certificates.aten_rules import (
     LINEAR,
     REARRANGING,
     Template,
-    adaptive_members,
     clamp_ends,
     convolution_windows,
     fast_forward,
     fast_transposed,
     matrix_of,
     pooling_windows,
-    window_members,
 )
+from undertow.adversary.certificates.largest_members import largest_members
+from undertow.adversary.certificates.least_values import above_domain
 from undertow.adversary.certificates.map_checks import checked_map
+from undertow.adversary.certificates.normalisation_maps import BATCH_NORMS, batch_norm, layer_norm
 from undertow.adversary.certificates.operations import (
     AffineMap,
     CurveOf,
@@ -36,18 +37,33 @@ from undertow.adversary.certificates.operations import (
     ProductOf,
 )
 from undertow.adversary.certificates.recorded_graph import Recorded, UnreadableError
+from undertow.adversary.certificates.rewritten_steps import rewritten
+from undertow.adversary.certificates.score_masks import (
+    MaskedScores,
+    carries_mask,
+    mask_of,
+    moving_entries,
+    unmasked,
+)
+from undertow.adversary.certificates.softmax_maps import SOFTMAX, softmax
+from undertow.adversary.certificates.written_curves import written_curve
 
 __all__ = ["GraphBuilder"]
 
-_BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
-_SOFTMAX = ("_softmax", "_safe_softmax")
-_DIFFERENCES = 64  # entries of a softmax up to which all their differences are formed
+_POWERS: dict[tuple[float | str, ...], str] = {
+    (2,): "square",
+    (3,): "cube",
+    (0.5,): "sqrt",
+    (-0.5,): "rsqrt",
+    (-1,): "reciprocal",
+}
 
 
 class GraphBuilder:
     """Holds what has been read: ``operations``, and in ``depends`` which of them a recorded tensor is.
 
-    ``unread`` says why a tensor could not be read; that matters where the scores depend on it.
+    ``unread`` says why a tensor could not be read; that matters where the scores depend on it. ``masked`` has the
+    tensors that are scores with a mask, which a softmax may be given also where they are infinite.
     """
 
     def __init__(self, start: Tensor) -> None:
@@ -55,20 +71,86 @@ class GraphBuilder:
         self.operations: list[Operation] = [InputValue(tuple(start.shape))]
         self.depends: dict[int, int] = {id(start): 0}
         self.unread: dict[int, str] = {}
+        self.masked: dict[int, MaskedScores] = {}
+        self.of_batch = False  # whether statistics of one sample may be those of a batch
+        self.alive: list[Recorded] = []  # an id is a name only while the tensor lives
 
     def add(self, step: Recorded) -> None:
-        given = tree_flatten((step.args, step.kwargs))[0]
-        reason = next((self.unread[id(part)] for part in given if id(part) in self.unread), None)
+        """Read one step; what scores do not depend on may be unreadable."""
+        parts = rewritten(step, self._known)
+        self.of_batch |= step.name in BATCH_NORMS and len(parts) > 1
+        for part in parts:
+            self.alive.append(part)
+            self._add(part)
+
+    def _known(self, given: object) -> bool:
+        return id(given) in self.depends or id(given) in self.unread
+
+    def _add(self, step: Recorded) -> None:
         several = step.several and step.name in REARRANGING
         for item, result in enumerate(step.results):
-            if reason is None and (several or item == 0):
+            masked: MaskedScores | None = None
+            found: int | str = f"{step.name} gives more than one result, which is used"
+            if several or item == 0:
                 try:
-                    template = Template(step, self.depends, item)
-                    self.depends[id(result)] = self._read(template, tuple(result.shape))
-                    continue
+                    masked = self._masked(step, item, step.shape(item))
+                    found = self._result(step, item, masked)
                 except UnreadableError as unreadable:
-                    reason = str(unreadable)
-            self.unread[id(result)] = reason or f"{step.name} gives more than one result, which is used"
+                    found = str(unreadable)
+                except (RuntimeError, TypeError, ValueError, IndexError) as error:
+                    found = f"{step.name} could not be read ({str(error).partition(chr(10))[0]})"
+            self._name(result, found, masked)
+
+    def _name(self, result: Tensor, found: int | str, masked: MaskedScores | None) -> None:
+        """What a recorded tensor is from now on: it may have been another before it was changed in place."""
+        for table in (self.depends, self.unread, self.masked):
+            table.pop(id(result), None)
+        if isinstance(found, int):
+            self.depends[id(result)] = found
+        else:
+            self.unread[id(result)] = found
+        if masked is not None:
+            self.masked[id(result)] = masked
+
+    def _result(self, step: Recorded, item: int, masked: MaskedScores | None) -> int:
+        given = tree_flatten((step.args, step.kwargs))[0]
+        if step.name in SOFTMAX and id(given[0]) in self.masked:
+            return softmax(self, self._template(step, 0, masks=False), self.masked[id(given[0])])
+        if masked is not None and not bool((masked.mask != 0).any()):
+            return masked.base  # a part of the scores that has none of the mask
+        for part in given:
+            if id(part) in self.masked and id(part) not in self.depends:
+                raise UnreadableError(
+                    f"{step.name} is given entries of −∞, which a softmax alone may be given"
+                )
+            if id(part) in self.unread:
+                raise UnreadableError(self.unread[id(part)])
+        return self._read(self._template(step, item), step.shape(item))
+
+    def _template(self, step: Recorded, item: int, *, masks: bool = True) -> Template:
+        """The step with places for operations; those of scores are known without their masks, too."""
+        bases = {} if masks else {at: masked.base for at, masked in self.masked.items()}
+        found = Template(step, self.depends | bases, item)
+        # a tensor that was transposed in place has another shape by now
+        found.shapes = tuple(self.operations[at].shape for at in found.inputs)
+        return found
+
+    def _masked(self, step: Recorded, item: int, shape: tuple[int, ...]) -> MaskedScores | None:
+        """The result as scores and a mask; None where it is not that."""
+        leaves = tree_flatten((step.args, step.kwargs))[0]
+        if any(id(part) in self.unread and id(part) not in self.masked for part in leaves):
+            return None
+        template = self._template(step, item, masks=False)
+        base, masks = unmasked(template), [self.masked.get(id(leaves[at])) for at in template.places]
+        if not carries_mask(template) or (base is template and not any(masks)):
+            return None
+        zeros = [torch.zeros(part, dtype=torch.float64, device=self.device) for part in template.shapes]
+        pairs = list(zip(masks, zeros, strict=True))
+        mask = mask_of(template, [zero if own is None else own.mask for own, zero in pairs])
+        if mask is None:
+            return None
+        moving = moving_entries(template, [zero + 1 if own is None else own.moving for own, zero in pairs])
+        return MaskedScores(self._affine(base, shape), mask, moving)
 
     def output(self, result: Tensor) -> int:
         """Which operation the scores are."""
@@ -88,20 +170,20 @@ class GraphBuilder:
             or (name in ("addmm", "baddbmm", "addmv") and not {1, 2} <= set(depending))
         ):
             return self._affine(template, shape)
-        if name in _BATCH_NORMS and depending == [0]:
-            return self._batch_norm(template)
-        if name in ("max_pool2d_with_indices", "max_pool3d_with_indices"):
-            return self._pooling(template, shape)
-        if name in ("adaptive_max_pool2d", "adaptive_max_pool3d"):
-            return self._largest(template, adaptive_members(template.shapes[0], shape), shape)
-        if name == "amax" or (name == "max" and depending == [0]):
-            return self._amax(template, shape)
-        if name in _SOFTMAX:
-            return self._softmax(template)
+        if name in BATCH_NORMS and depending == [0]:
+            return batch_norm(self, template)
+        members = largest_members(template, shape) if depending == [0] else None
+        if members is not None:
+            windows = pooling_windows(template) if name == "max_pool2d_with_indices" else None
+            entries = math.prod(template.shapes[0])
+            return self._append(LargestOf(shape, template.inputs, members.to(self.device), entries, windows))
+        if name in SOFTMAX:
+            return softmax(self, template, None)
         if name == "native_layer_norm" and depending == [0]:
-            return self._layer_norm(template)
-        if name == "bmm" or (name == "mul" and template.inputs[0] != template.inputs[1]):
-            return self._product(template.inputs, shape, matrices=name == "bmm")
+            return layer_norm(self, template)
+        if name in ("mm", "bmm") or (name == "mul" and template.inputs[0] != template.inputs[1]):
+            written = written_curve(self, template.inputs) if name == "mul" else None
+            return written or self.product(template.inputs, shape, matrices=name != "mul")
         return self._activation(template, shape)
 
     def _append(self, operation: Operation) -> int:
@@ -138,7 +220,7 @@ class GraphBuilder:
         )
         return self._append(checked_map(read, self.device))
 
-    def _made(
+    def made(
         self,
         at: int,
         apply: Callable[[Tensor], Tensor],
@@ -165,54 +247,14 @@ class GraphBuilder:
             )
         )
 
-    def _batch_norm(self, template: Template) -> int:
-        """(v − mean)/√(variance + ε)·weight + bias, with the running statistics."""
-        weight, bias, mean, variance = (template.argument(position) for position in range(1, 5))
-        training = template.argument(5) if template.name != "_native_batch_norm_legit_no_training" else False
-        if training or mean is None or variance is None:
-            raise UnreadableError("a normalisation by the batch's own statistics mixes its samples")
-        eps = template.leaves[-1] if isinstance(template.leaves[-1], float) else 1e-5
-        scale = (variance + eps).rsqrt() * (1.0 if weight is None else weight)
-        shift = (0.0 if bias is None else bias) - mean * scale
-        axes = (-1, *(1,) * (len(template.shapes[0]) - 2))
-        scale, shift = scale.reshape(axes), shift.reshape(axes)
-        return self._made(
-            template.inputs[0],
-            lambda v: v * scale + shift,
-            lambda m: m * scale.abs() + shift.abs(),
-            kind=("batch norm",),
-            constants=(scale, shift),
-            entrywise=True,
-        )
-
-    def _largest(self, template: Template, members: Tensor, shape: tuple[int, ...]) -> int:
-        entries = math.prod(template.shapes[0])
-        return self._append(LargestOf(shape, template.inputs, members.to(self.device), entries))
-
-    def _pooling(self, template: Template, shape: tuple[int, ...]) -> int:
-        windows = pooling_windows(template)
-        members = window_members(windows, template.shapes[0], shape)
-        if len(windows.size) != 2:
-            return self._largest(template, members, shape)
-        entries = math.prod(template.shapes[0])
-        return self._append(LargestOf(shape, template.inputs, members.to(self.device), entries, windows))
-
-    def _amax(self, template: Template, shape: tuple[int, ...]) -> int:
-        inputs = template.shapes[0]
-        named = template.argument(1)
-        named = [named] if isinstance(named, int) else named or range(len(inputs))
-        axes = sorted({axis % len(inputs) for axis in named})
-        numbers = torch.arange(torch.Size(inputs).numel()).reshape(inputs)
-        rest = [axis for axis in range(len(inputs)) if axis not in axes]
-        ordered = numbers.permute(*rest, *axes)
-        return self._largest(template, ordered.reshape(torch.Size(shape).numel(), -1), shape)
-
-    def _curve(self, at: int, name: str) -> int:
-        curve = curve_of(name)
+    def curve(self, at: int, name: str, arguments: tuple[float | str, ...] = ()) -> int:
+        """A curve that is a part of a recorded operation."""
+        curve = curve_of(name, arguments)
         assert curve is not None
-        return self._append(CurveOf(self.operations[at].shape, (at,), curve, kind=(name,)))
+        at = above_domain(self, at, curve.domain)
+        return self._append(CurveOf(self.operations[at].shape, (at,), curve, kind=(name, *arguments)))
 
-    def _product(self, inputs: tuple[int, ...], shape: tuple[int, ...], *, matrices: bool) -> int:
+    def product(self, inputs: tuple[int, ...], shape: tuple[int, ...], *, matrices: bool) -> int:
         if not matrices:  # broadcast both factors first, so that the product is entry by entry
             inputs = tuple(
                 at if self.operations[at].shape == shape else self._broadcast(at, shape) for at in inputs
@@ -220,67 +262,8 @@ class GraphBuilder:
         return self._append(ProductOf(shape, inputs, matrices))
 
     def _broadcast(self, at: int, shape: tuple[int, ...]) -> int:
-        return self._made(
+        return self.made(
             at, lambda v: v.expand(shape) + 0.0, lambda m: m.expand(shape) + 0.0, kind=("broadcast", shape)
-        )
-
-    def _softmax(self, template: Template) -> int:
-        """1/Σ_j exp(v_j − v_i), which does not overflow; of very many entries exp(v)/Σ exp(v), with fewer terms."""
-        axis, shape = template.argument(1), template.shapes[0]
-        place = axis % len(shape)
-        if shape[place] <= _DIFFERENCES:
-            apart = self._made(
-                template.inputs[0],
-                lambda v: v.unsqueeze(place) - v.unsqueeze(place + 1),
-                lambda m: m.unsqueeze(place) + m.unsqueeze(place + 1),
-                kind=("differences", place),
-            )
-            grown = self._curve(apart, "exp")
-            total = self._made(
-                grown, lambda v: v.sum(place + 1), lambda m: m.sum(place + 1), kind=("sum", place + 1)
-            )
-            return self._curve(total, "reciprocal")
-
-        def summed(v: Tensor) -> Tensor:
-            return v.sum(axis, keepdim=True)
-
-        grown = self._curve(template.inputs[0], "exp")
-        inverse = self._curve(self._made(grown, summed, summed, kind=("sum", axis)), "reciprocal")
-        return self._product((grown, inverse), shape, matrices=False)
-
-    def _layer_norm(self, template: Template) -> int:
-        """(v − mean)/√(variance + ε)·weight + bias over the last axes."""
-        width, shape = len(template.argument(1)), template.shapes[0]
-        weight, bias, eps = (template.argument(position) for position in (2, 3, 4))
-        axes = tuple(range(-width, 0))
-        centred = self._made(
-            template.inputs[0],
-            lambda v: v - v.mean(axes, keepdim=True),
-            lambda m: m + m.mean(axes, keepdim=True),
-            kind=("centred", axes),
-        )
-        squared = self._curve(centred, "square")
-        variance = self._made(
-            squared,
-            lambda v: v.mean(axes, keepdim=True) + eps,
-            lambda m: m.mean(axes, keepdim=True) + eps,
-            kind=("mean", axes, eps),
-        )
-        # the mean of squares is at least 0 however loose its bounds are
-        floor = curve_of("clamp", (eps, torch.inf))
-        assert floor is not None
-        floored = self._append(
-            CurveOf(self.operations[variance].shape, (variance,), floor, kind=("clamp", eps))
-        )
-        product = self._product((centred, self._curve(floored, "rsqrt")), shape, matrices=False)
-        one = torch.ones((), dtype=torch.float64, device=self.device)
-        scale, shift = one if weight is None else weight, 0 * one if bias is None else bias
-        return self._made(
-            product,
-            lambda v: v * scale + shift,
-            lambda m: m * scale.abs() + shift.abs(),
-            kind=("scaled",),
-            constants=(scale, shift),
         )
 
     def _activation(self, template: Template, shape: tuple[int, ...]) -> int:
@@ -289,12 +272,15 @@ class GraphBuilder:
         arguments = tuple(leaf for leaf in template.leaves if isinstance(leaf, int | float | str))
         if name in ("clamp", "clamp_min", "clamp_max"):
             name, arguments = "clamp", clamp_ends(template)
-        if name == "pow" and arguments == (2,):
-            name = "square"
+        if name == "pow" and template.depending() == [0] and arguments in _POWERS:
+            name, arguments = _POWERS[arguments], ()
         if name == "mul" and len(set(template.inputs)) == 1:
             name = "square"
         curve = curve_of(name, arguments, slopes)
         if curve is None or len(set(template.inputs)) != 1:
             raise UnreadableError(f"the operation {template.name} has no known linear bounds")
-        constants = () if slopes is None else (slopes,)
-        return self._append(CurveOf(shape, template.inputs[:1], curve, (name, arguments), constants))
+        constants, at = (
+            () if slopes is None else (slopes,),
+            above_domain(self, template.inputs[0], curve.domain),
+        )
+        return self._append(CurveOf(shape, (at,), curve, (name, arguments), constants))

@@ -182,12 +182,13 @@ class LinearBounds:
         return low.reshape(limits[0].shape), high.reshape(limits[0].shape)
 
     def _open(self, index: int, low: Tensor, high: Tensor) -> Tensor:
-        """Which entries of one operation's result are not on one straight piece."""
+        """Which entries of one operation's result are not on one straight piece, nor known already."""
+        known = low == high
         users = [op for op in self.graph.operations if index in op.inputs and not isinstance(op, AffineMap)]
         curves = [op.curve for op in users if isinstance(op, CurveOf) and op.curve.straight]
         if len(curves) < len(users):
-            return torch.ones_like(low, dtype=torch.bool)
-        return ~torch.stack([settled(curve, low, high) for curve in curves]).all(0)
+            return ~known
+        return ~(known | torch.stack([settled(curve, low, high) for curve in curves]).all(0))
 
     def _entry_limits(
         self, index: int, ball: BallBounds, samples: Tensor, entries: Tensor

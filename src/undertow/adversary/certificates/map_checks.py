@@ -7,6 +7,8 @@ read is tried at one random point.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -26,6 +28,8 @@ def checked_map(operation: AffineMap, device: torch.device) -> AffineMap:
     Traceback (most recent call last):
     undertow.adversary.certificates.recorded_graph.UnreadableError: the weights of times could not be read
     """
+    if not math.prod(operation.shape) or not all(map(math.prod, operation.input_shapes)):
+        return operation  # slices of nothing have no weights
     some = [_drawn(shape, device) for shape in operation.input_shapes]
     zeros = [torch.zeros_like(part) for part in some]
     direct = operation.apply(*(part[0] for part in some))

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from undertow.adversary.certificates.activation_curves import Curve
 from undertow.adversary.certificates.graph_builder import GraphBuilder
 from undertow.adversary.certificates.member_batches import MemberBatch
+from undertow.adversary.certificates.normalisation_maps import MIXED
 from undertow.adversary.certificates.operations import (
     AffineMap,
     CurveOf,
@@ -139,7 +141,10 @@ def read_graph(classifier: Classifier, net: nn.Module, x: Tensor) -> NetworkGrap
             builder.add(step)
         graph = NetworkGraph(tuple(builder.operations), builder.output(result)).without_unused()
         del alive
-        _check_agreement(graph, scores, x)
+        try:
+            _check_agreement(graph, scores, x)
+        except UnreadableError as error:
+            raise UnreadableError(MIXED if builder.of_batch else str(error)) from None
     graph = _without_common_offset(graph)
     if classifier.unit_norm and not _homogeneous(graph):
         raise UnreadableError(
@@ -169,9 +174,19 @@ def _sizes(graph: NetworkGraph, values: list[Tensor]) -> Tensor:
             sizes.append(operation.sizes([sizes[index] for index in operation.inputs]))
         else:
             before = sizes[operation.inputs[0]] if operation.inputs else value
+            if isinstance(operation, CurveOf):
+                before = before * _passed_on(operation.curve, values[operation.inputs[0]], before)
             # an activation passes on the rounding of what enters it
             sizes.append(value.abs().maximum(before) if before.shape == value.shape else value.abs())
     return sizes[graph.output]
+
+
+def _passed_on(curve: Curve, value: Tensor, size: Tensor) -> Tensor:
+    """Which share of its input's rounding an activation passes on, at most all: of a masked score nothing."""
+    near = 1e3 * torch.finfo(torch.float32).eps * size
+    here, sides = curve.value(value), (curve.value(value - near), curve.value(value + near))
+    most = torch.maximum(*((side - here).abs() for side in sides)) / near.clamp(min=1e-300)
+    return torch.nan_to_num(most, nan=1.0).clamp(max=1.0)
 
 
 def _without_common_offset(graph: NetworkGraph) -> NetworkGraph:

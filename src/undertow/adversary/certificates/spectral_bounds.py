@@ -68,7 +68,8 @@ def _schur(operation: AffineMap) -> tuple[float, ...]:
         rows = operation.sizes(given)
         if operation.offset is not None:
             rows = rows - operation.offset.abs() * (1 - 1e-12)
-        found.append(math.sqrt(float(column.max()) * float(rows.max())) * _ROUNDED)
+        most = [float(part.max()) if part.numel() else 0.0 for part in (column, rows)]
+        found.append(math.sqrt(most[0] * most[1]) * _ROUNDED)
     return tuple(found)
 
 
