@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.adversary.cases import Sine
 from undertow.adversary import Classifier
 from undertow.adversary.certificates.linear_bounds import LinearBounds
 from undertow.adversary.certificates.network_graph import graph_of
@@ -150,7 +151,7 @@ def test_certificates_read_every_affine_layer_that_the_reader_knows(name: str) -
     torch.testing.assert_close(value, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("module", [nn.Softsign(), nn.BatchNorm2d(2, track_running_stats=False)])
+@pytest.mark.parametrize("module", [Sine(), nn.BatchNorm2d(2, track_running_stats=False)])
 def test_certificates_refuse_what_they_have_no_bounds_of(module: nn.Module) -> None:
     net = nn.Sequential(module, nn.Flatten()).eval()
     assert graph_of(Classifier(net), net, torch.randn(2, 2, 4, 4)) is None

@@ -38,6 +38,9 @@ class Checkpointed(nn.Sequential):
         return checkpoint(super().forward, x, use_reentrant=False)  # type: ignore[no-any-return]
 
 
+# PyTorch says once in a process that even kernels with padding="same" need a copy of what they are given.
+pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same':UserWarning")
+
 _LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "one channel, long kernel": (lambda: nn.Conv2d(1, 6, (16, 1), stride=(4, 1)), (1, 64, 1)),
     "three channels": (lambda: nn.Conv2d(3, 8, 7, stride=2, padding=3, bias=False), (3, 17, 18)),
