@@ -140,10 +140,11 @@ def all_margins(frame: polars.DataFrame) -> altair.TopLevelMixin:
 def _beside_theory(
     own: polars.DataFrame, line: polars.DataFrame, *, x: str, colour: str, **looks: Any
 ) -> altair.TopLevelMixin:
-    """A panel for each ``curve``: what was measured, and dashed what theory says."""
+    """A panel for each ``curve``: what was measured, and dashed what theory says, a curve of its own or one of each."""
     kinds = {"measured": own, _THEORY: line}
     both = polars.concat([table.with_columns(kind=polars.lit(kind)) for kind, table in kinds.items()])
-    panels: Any = {"column": "curve", "own_y": True, "size": (280, 220), "dash": "kind"}
-    dashes = {"measured": [1, 0], _THEORY: [4, 3]}
-    drawing = LinePlot(x=x, colour=colour, dashes=dashes, **panels, **looks)
-    return drawing.draw(both.sort("curve", colour, x))
+    # Where theory is a curve of its own, two legends would name it twice; of one column and one order they are one.
+    dash, labels = (colour, looks["colours"]) if _THEORY in looks.get("colours", ()) else ("kind", [*kinds])
+    dashes = {label: [4, 3] if label == _THEORY else [1, 0] for label in labels}
+    panels: Any = {"column": "curve", "own_y": True, "size": (280, 220), "dash": dash, "dashes": dashes}
+    return LinePlot(x=x, colour=colour, **panels, **looks).draw(both.sort("curve", colour, x))
