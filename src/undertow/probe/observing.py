@@ -18,9 +18,10 @@ __all__ = ["Observing"]
 
 
 class Observing:
-    """Those of a probe's ``measures``, by their places, that are shown the steps; ``missed`` are those that missed one.
+    """Those of a probe's ``measures`` that are shown the steps, by their places.
 
-    What such a measure reads is of all steps, so without one of them it would be half true.
+    ``following`` are those that have seen every step, ``missed`` the places of those that have not: what such a measure
+    reads is of all steps, so without one of them it would be half true.
     """
 
     def __init__(
@@ -31,11 +32,13 @@ class Observing:
         *,
         missed: Iterable[int] = (),
     ) -> None:
-        self._tracked = {
-            place: each for place in places if isinstance(each := measures[place], Tracked) and each.observes
-        }
         self._faults = faults
         self.missed = set(missed)
+        self.following = {
+            place: each
+            for place in places
+            if isinstance(each := measures[place], Tracked) and each.observes and place not in self.missed
+        }
         # What another process follows it remembers.
         self._elsewhere = {place for place, each in enumerate(measures) if isinstance(each, Tracked)} - set(
             places
@@ -52,16 +55,13 @@ class Observing:
         """Those of which the memory here is not whole."""
         return sorted(self.missed | self._elsewhere)
 
-    def __bool__(self) -> bool:
-        """Whether a step has to be shown to anyone."""
-        return bool(self._following())
-
     def show(self, measured: MeasuredNetwork, taken: StepTaken, step: int) -> None:
         """The optimiser has made this step; who cannot take it in is told of, and is measured no more."""
         seen: nn.Module | None = None
-        for place, measure in self._following().items():
+        for place, measure in list(self.following.items()):
             # Until it has been taken in, the step is missing: an interrupt by hand may come at any moment.
             self.missed.add(place)
+            del self.following[place]
             with self._faults.told(
                 f"{measure.name} could not follow step {step}",
                 "What it reads is of all steps, so it is measured no more. ",
@@ -70,17 +70,15 @@ class Observing:
                 with preserve_state(seen):
                     measure.tracker.observe(seen, taken)
                 self.missed.discard(place)
+                self.following[place] = measure
 
     def miss(self, first: int, last: int) -> None:
         """Nobody was shown the steps from one to the other, if there are any; who needs them is measured no more."""
-        left = self._following() if first <= last else {}
-        if left:
-            self.missed |= left.keys()
-            names = ", ".join(dict.fromkeys(each.name for each in left.values()))
+        if self.following and first <= last:
+            self.missed |= self.following.keys()
+            names = ", ".join(dict.fromkeys(each.name for each in self.following.values()))
+            self.following = {}
             tell(
                 f"the probe was not shown steps {first} to {last}, without which {names} would be half true and is "
                 "measured no more: call probe.step() after every step of the optimiser, or follow the optimiser."
             )
-
-    def _following(self) -> dict[int, Tracked]:
-        return {place: each for place, each in self._tracked.items() if place not in self.missed}

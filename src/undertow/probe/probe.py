@@ -164,9 +164,9 @@ class Probe:
     def step(self, *, rate: float | None = None, made: int = 1) -> list[Record]:
         """One optimiser step was made, or several; ``rate`` is the learning rate, where that is not the one before."""
         before, self._step = self._step, self._step + made
-        self._observing.miss(before + 1, self._step - 1)
         self._rate = self._rate if rate is None else rate
-        if self._observing:
+        if self._observing.following:
+            self._observing.miss(before + 1, self._step - 1)
             self._observing.show(self.measured, StepTaken(self._rate), self._step)
         if self._step < self._next:
             return []  # most steps: this is all that they cost
