@@ -33,7 +33,8 @@ class Following:
         self._hook = optimizer.register_step_post_hook(self._stepped)
 
     def _stepped(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-        # A fused optimiser is called by GradScaler also where it is to leave the weights as they are.
+        # A fused optimiser is called by GradScaler also where it is to leave the weights as they are. Only the device
+        # knows, so that these alone are waited for at every step.
         overflown = getattr(optimizer, "found_inf", None)
         if overflown is not None and bool(overflown):
             return
