@@ -13,7 +13,7 @@ from undertow.adversary.classifier import Classifier, Net
 from undertow.core.adapting import Adapted, adapted
 from undertow.core.errors import InputError
 from undertow.core.eval_mode import set_eval
-from undertow.core.grouped_products import copy_of
+from undertow.core.network_copies import copy_of
 from undertow.core.outputs import OutputChoice
 from undertow.core.plain_words import check_tensor
 from undertow.core.unwrapping import unwrapped

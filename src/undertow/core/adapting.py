@@ -175,7 +175,7 @@ def _from_embedding(
     made = Adapted(net, output=output, extras=extras, tokens=tokens, entry=entry)
     with torch.no_grad():
         logits = made.take(torch.zeros(1, dtype=torch.int64))(vectors[:1])
-    embedding = dict(net.named_modules())[entry.name]
+    embedding = net.get_submodule(entry.name)
     words = getattr(embedding, "num_embeddings", None)
     if output is None and logits.dim() == 3 and logits.shape[-1] == words:
         made = Adapted(net, extras=extras, tokens=tokens, entry=entry, last=True)

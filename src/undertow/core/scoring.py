@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError, ModelError
-from undertow.core.grouped_products import copy_in
 from undertow.core.losses import Loss, labels_of_classes, prepare_labels
+from undertow.core.network_copies import copy_in
 from undertow.core.numbered_samples import given_beside, numbered
 from undertow.core.outputs import OutputChoice, returning
 from undertow.core.plain_words import in_plain_words

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from undertow.core.errors import ModelError
+from undertow.core.network_copies import copy_of
 
 __all__ = ["as_written", "runs_autocast", "unwrapped"]
 
@@ -53,7 +53,7 @@ def _with_gradients(net: nn.Module) -> nn.Module:
     if not any(tensor.is_inference() for tensor in (*net.parameters(), *net.buffers())):
         return net
     with torch.inference_mode(False):
-        return copy.deepcopy(net)
+        return copy_of(net)
 
 
 def _refuse_other_kinds(net: nn.Module) -> None:

@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
+
+from undertow.core.replaced_functions import ReplacedFunctions
 
 __all__ = ["PlainDerivatives"]
 
 _LEAST = math.exp(-100)  # PyTorch's binary cross-entropy knows no logarithm below −100
-
-
-class PlainDerivatives(TorchFunctionMode):
-    """Within it two fused operations are computed by ordinary ones, each of which can be differentiated twice.
-
-    The kernel of w = g v/‖v‖ behind ``torch.nn.utils.parametrizations.weight_norm``, and behind the older hook, has a
-    first derivative that is right and a second one that is not: in PyTorch 2 the Hessian it leads to is not symmetric,
-    by 10 to 20 % of its length on the processor. That of ``binary_cross_entropy`` of a probability p adds 10⁻¹⁰ to
-    p (1 − p) before it divides by that, which are all of its digits where p is as near to 0 or 1.
-
-    >>> v, g = torch.tensor([[3.0, 4.0]]), torch.tensor([[10.0]])
-    >>> with PlainDerivatives():
-    ...     torch._weight_norm(v, g, 0)
-    tensor([[6., 8.]])
-    """
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        plain: Callable[..., Any] = _PLAIN.get(func, func)
-        return plain(*args, **(kwargs or {}))
 
 
 def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
@@ -63,7 +38,21 @@ def _binary_cross_entropy(
     return losses.sum() if reduction == "sum" else losses.mean() if reduction == "mean" else losses
 
 
-_PLAIN: dict[Callable[..., Any], Callable[..., Tensor]] = {
-    torch._weight_norm: _weight_norm,
-    functional.binary_cross_entropy: _binary_cross_entropy,
-}
+class PlainDerivatives(ReplacedFunctions):
+    """Within it two fused operations are computed by ordinary ones, each of which can be differentiated twice.
+
+    The kernel of w = g v/‖v‖ behind ``torch.nn.utils.parametrizations.weight_norm``, and behind the older hook, has a
+    first derivative that is right and a second one that is not: in PyTorch 2 the Hessian it leads to is not symmetric,
+    by 10 to 20 % of its length on the processor. That of ``binary_cross_entropy`` of a probability p adds 10⁻¹⁰ to
+    p (1 − p) before it divides by that, which are all of its digits where p is as near to 0 or 1.
+
+    >>> v, g = torch.tensor([[3.0, 4.0]]), torch.tensor([[10.0]])
+    >>> with PlainDerivatives():
+    ...     torch._weight_norm(v, g, 0)
+    tensor([[6., 8.]])
+    """
+
+    INSTEAD: ClassVar = {
+        torch._weight_norm: _weight_norm,
+        functional.binary_cross_entropy: _binary_cross_entropy,
+    }

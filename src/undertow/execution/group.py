@@ -219,9 +219,8 @@ class _Run:
             )
         notes: dict[str, Any] = {"seconds": self.seconds, "measuring": self.measures.seconds}
         notes |= {"restarts": self.restarts, "kept": self.kept.state()}
-        notes["trials"] = [
-            trial.id for trial in self.group.trials
-        ]  # for who carries it: there may be no record yet
+        # For who carries it to another machine: there may be no record yet that would name them.
+        notes["trials"] = [trial.id for trial in self.group.trials]
         remembered = {f"{_REMEMBERED}{name}": tensor for name, tensor in self.measures.state().items()}
         self.workspace.save(self.step, {**self.trainer.state(), **remembered}, notes, bytes(self.records))
 

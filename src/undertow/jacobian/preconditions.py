@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from undertow.core.adapting import adapted
 from undertow.core.enclosing import rows_of
 from undertow.core.errors import InputError, ModelError
-from undertow.core.grouped_products import copy_in
+from undertow.core.network_copies import copy_in
 from undertow.core.outputs import OutputChoice
 from undertow.core.plain_words import check_tensor, in_plain_words, no_gradient_words
 from undertow.core.unwrapping import unwrapped

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from undertow.core.every_operation import EveryOperation
-from undertow.core.grouped_products import copy_in
+from undertow.core.network_copies import copy_in
 
 __all__ = ["Promoting", "double_of"]
 

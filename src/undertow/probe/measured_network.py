@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.adapting import MeasuredElsewhere, adapted
-from undertow.core.grouped_products import copy_in
 from undertow.core.inference import with_derivatives
+from undertow.core.network_copies import copy_in
 from undertow.core.outputs import OutputChoice
 from undertow.core.telling import tell
 from undertow.core.unwrapping import unwrapped

@@ -7,7 +7,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
-from undertow.core.grouped_products import copy_of
+from undertow.core.network_copies import copy_of
 from undertow.measures.named_measure import NamedMeasure
 from undertow.measures.reading import Measure, TrackingMeasure
 from undertow.probe.tracking import begin_tracking, remembers

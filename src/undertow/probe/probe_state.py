@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from undertow.core.errors import InputError
-from undertow.core.grouped_products import copy_of
+from undertow.core.network_copies import copy_of
 from undertow.measures.reading import Measure, TrackingMeasure
 from undertow.probe.prepared_measures import begun
 from undertow.probe.records import COLUMNS, Record

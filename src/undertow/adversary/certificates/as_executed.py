@@ -17,7 +17,7 @@ from torch import Tensor
 from undertow.adversary.attacks.search import Search
 from undertow.adversary.classifier import Classifier
 from undertow.adversary.scorer import margins_of
-from undertow.core.grouped_products import copy_in
+from undertow.core.network_copies import copy_in
 
 __all__ = ["rounded_radii"]
 

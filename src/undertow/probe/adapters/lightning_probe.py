@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from undertow.core.errors import InputError
 from undertow.core.unwrapping import unwrapped
+from undertow.probe.adapters.resuming import resume
 from undertow.probe.probe import Probe
 from undertow.probe.probe_state import records_of
 from undertow.probe.records import Record
@@ -87,9 +88,7 @@ class LightningProbe(_Callback):  # type: ignore[misc]
                 saved = {"step": self._steps, "epoch": trainer.current_epoch}
             self.probe = self._probe_of(net, pl_module.device, resumed=bool(saved))
         if saved:
-            self.probe.load_state_dict(saved)
-            for _ in range(saved["epoch"], trainer.current_epoch):
-                self.probe.epoch_end()  # of the epoch that ended with the checkpoint, and is not ended again
+            resume(self.probe, saved, epoch=trainer.current_epoch)
 
     def _probe_of(self, net: nn.Module, device: torch.device, *, resumed: bool) -> Probe:
         sinks = [*self.options.get("sinks", ()), Log(self._to_loggers)]

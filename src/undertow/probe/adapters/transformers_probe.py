@@ -12,6 +12,7 @@ from torch import Tensor
 from undertow.core.errors import InputError
 from undertow.core.telling import tell
 from undertow.core.unwrapping import unwrapped
+from undertow.probe.adapters.resuming import resume
 from undertow.probe.probe import Probe
 from undertow.probe.records import Record
 from undertow.probe.sinks import Log
@@ -94,9 +95,7 @@ class TransformersProbe(_Callback):  # type: ignore[misc]
         if state.global_step:
             epoch = int((state.epoch or 0) + 1e-6)
             saved = read_state(self._file(args, state)) or {"step": state.global_step, "epoch": epoch}
-            self.probe.load_state_dict(saved)
-            for _each in range(int(saved["epoch"]), epoch):
-                self.probe.epoch_end()  # of the epoch that ended with the checkpoint, and is not ended again
+            resume(self.probe, saved, epoch=epoch)
 
     def on_pre_optimizer_step(self, *_: Any, optimizer: Any = None, **__: Any) -> None:
         if optimizer is not None:  # after the step the scheduler has gone on
